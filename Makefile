@@ -1,0 +1,43 @@
+# Tidemark. `make` alone lists the targets.
+#
+# CONFIG=release builds and runs the demo optimised; tests are always debug builds.
+
+CONFIG ?= debug
+STAGE := Scripts/stage.sh
+SOURCES := $(wildcard Package.swift Sources Tests Snippets)
+STARTED := $(shell date +%s)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup build release test lint format demo clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what is missing on this machine, and say what
+	@$(STAGE) "Setting up" Scripts/setup.sh
+
+build: setup ## Build everything for debugging
+	@$(STAGE) "Building (debug)" swift build
+
+release: setup ## Build everything optimised
+	@$(STAGE) "Building (release)" swift build -c release
+
+test: setup lint ## Set up, lint, build and run every test
+	@$(STAGE) "Building the package and its tests" swift build --build-tests
+	@$(STAGE) "Running the tests" swift test --skip-build
+	@printf '\nEverything passed, in %d s.\n' $$(( $$(date +%s) - $(STARTED) ))
+
+lint: ## Check the layout of the sources
+	@$(STAGE) "Linting" swift format lint --strict --recursive $(SOURCES)
+
+format: ## Lay out the sources
+	@$(STAGE) "Formatting" swift format --in-place --recursive $(SOURCES)
+
+demo: setup ## Sync a world of cities between three devices, and prove it
+	@$(STAGE) "Building tidemark ($(CONFIG))" swift build -c $(CONFIG) --product tidemark
+	@$(STAGE) "Running the demo" \
+		Examples/Cities/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
+
+clean: ## Remove what was built
+	@$(STAGE) "Cleaning" swift package clean

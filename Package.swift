@@ -1,0 +1,146 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// An app takes the product `Tidemark` and compiles neither the server nor its libraries.
+// A target depends only on targets above it; no client target imports a server target.
+let package = Package(
+    name: "tidemark",
+    platforms: [.macOS(.v14), .iOS(.v17)],
+    products: [
+        .library(name: "Tidemark", targets: ["Tidemark"]),
+        .library(name: "TidemarkServer", targets: ["TidemarkServer", "TidemarkSQLiteStore"]),
+        .library(name: "TidemarkHTTP", targets: ["TidemarkHTTP"]),
+        .library(name: "TidemarkTestSupport", targets: ["TidemarkTestSupport"]),
+        .executable(name: "tidemark", targets: ["TidemarkCLI"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-crypto", "3.12.0"..<"5.0.0"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+    ],
+    targets: [
+        // What both sides share.
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(name: "TidemarkGzip", dependencies: ["CZlib"]),
+        .target(name: "TidemarkCore"),
+        .target(
+            name: "TidemarkSQLite",
+            dependencies: [
+                "TidemarkCore",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "Crypto", package: "swift-crypto"),
+            ]
+        ),
+
+        // The device.
+        .target(
+            name: "Tidemark",
+            dependencies: [
+                "TidemarkCore", "TidemarkSQLite", "TidemarkGzip",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ]
+        ),
+
+        // The server.
+        .target(name: "TidemarkServer", dependencies: ["TidemarkCore"]),
+        .target(
+            name: "TidemarkSQLiteStore",
+            dependencies: [
+                "TidemarkCore", "TidemarkSQLite", "TidemarkGzip", "TidemarkServer",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .target(
+            name: "TidemarkHTTP",
+            dependencies: [
+                "TidemarkCore", "TidemarkGzip", "TidemarkServer",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ]
+        ),
+        .target(
+            name: "TidemarkTestSupport",
+            dependencies: [
+                "Tidemark", "TidemarkSQLiteStore", "TidemarkHTTP",
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
+        // Not named `tidemark`: file systems that ignore case would mix it up with `Tidemark`.
+        .executableTarget(
+            name: "TidemarkCLI",
+            dependencies: [
+                "Tidemark", "TidemarkSQLiteStore", "TidemarkHTTP", "TidemarkTestSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]
+        ),
+
+        // Tests: one target a source target, then the whole, then the style.
+        .testTarget(name: "TidemarkGzipTests", dependencies: ["TidemarkGzip"]),
+        .testTarget(name: "TidemarkCoreTests", dependencies: ["TidemarkCore"]),
+        .testTarget(
+            name: "TidemarkSQLiteTests",
+            dependencies: [
+                "TidemarkCore", "TidemarkSQLite", .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .testTarget(
+            name: "TidemarkTests",
+            dependencies: [
+                "Tidemark", "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkTestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .testTarget(
+            name: "TidemarkSQLiteStoreTests",
+            dependencies: [
+                "TidemarkSQLiteStore", "TidemarkTestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .testTarget(
+            name: "TidemarkHTTPTests",
+            dependencies: [
+                "Tidemark", "TidemarkGzip", "TidemarkHTTP", "TidemarkTestSupport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: [
+                "Tidemark", "TidemarkCLI", "TidemarkGzip", "TidemarkTestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .testTarget(name: "TidyTests"),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+for target in package.targets where target.type != .system {
+    var settings: [SwiftSetting] = [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    ]
+    if target.type != .test {
+        settings += [
+            .enableUpcomingFeature("InternalImportsByDefault"),
+            .enableUpcomingFeature("MemberImportVisibility"),
+        ]
+    }
+    target.swiftSettings = settings
+}

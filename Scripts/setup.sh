@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Makes sure that this machine can build, test and demonstrate Tidemark.
+# Installs what is missing on Debian and Ubuntu, and only names it elsewhere.
+# When nothing is missing it uses no network and prints one line.
+set -euo pipefail
+
+readonly swift_needed="6.1"
+
+fail() {
+    printf 'setup: %s\n' "$@" >&2
+    exit 1
+}
+
+has_command() { command -v "$1" >/dev/null 2>&1; }
+
+# Where the system compiler looks; a file name may hold a wildcard.
+has_file() {
+    local pattern
+    for pattern in "$@"; do
+        compgen -G "$pattern" >/dev/null && return 0
+    done
+    return 1
+}
+
+has_header() { has_file "/usr/include/$1" "/usr/local/include/$1" "/usr/include/*-linux-gnu/$1"; }
+
+# A name that resolves on a fresh machine means that HTTPS can be verified too.
+has_certificates() { has_file "/etc/ssl/certs/ca-certificates.crt" "/etc/pki/tls/certs/*.crt"; }
+
+packages=()
+
+# need PACKAGE REASON TEST...: notes the package when the test fails.
+need() {
+    local package=$1 reason=$2
+    shift 2
+    "$@" && return 0
+    packages+=("$package")
+    printf 'setup: %-16s is missing: %s\n' "$package" "$reason"
+}
+
+check_linux() {
+    need libsqlite3-dev "the SQLite that every target links with" has_header sqlite3.h
+    need zlib1g-dev "gzip in both directions" has_header zlib.h
+    need sqlite3 "the shell that the demo and the tests edit device files with" has_command sqlite3
+    need curl "the requests that the tests type by hand" has_command curl
+    need git "Swift fetches the dependencies with it" has_command git
+    need make "the targets of the Makefile" has_command make
+    need ca-certificates "Swift fetches the dependencies over HTTPS" has_certificates
+    need g++ "the C and C++ libraries that Swift code is linked with" \
+        has_file "/usr/lib/gcc/*/*/libstdc++.so"
+    [ ${#packages[@]} -eq 0 ] || install_on_debian
+}
+
+install_on_debian() {
+    has_command apt-get || fail \
+        "this system has no apt-get. Please install what the packages above hold:" \
+        "  ${packages[*]}"
+
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        has_command sudo || fail \
+            "neither root nor sudo here. Please run as root:" \
+            "  apt-get update && apt-get install ${packages[*]}"
+        as_root=(sudo)
+    fi
+
+    printf 'setup: installing %s with apt-get\n' "${packages[*]}"
+    local log
+    log=$(mktemp)
+    # The expansion of an empty array is an error in the bash of macOS, hence the `+`.
+    if ! { ${as_root[@]+"${as_root[@]}"} apt-get update &&
+        ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
+            apt-get install --yes --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        rm -f "$log"
+        fail "apt-get failed; its last lines are above. Nothing was built."
+    fi
+    rm -f "$log"
+}
+
+check_macos() {
+    has_command sqlite3 || fail "the sqlite3 shell is missing; macOS ships it in /usr/bin"
+    has_command git || fail "git is missing; install it with: xcode-select --install"
+}
+
+check_swift() {
+    has_command swift || fail \
+        "Swift is missing. Install $swift_needed or newer from https://www.swift.org/install" \
+        "and put it on the PATH."
+    local text
+    text=$(swift --version 2>&1) || fail "swift --version failed:" "$text"
+    swift_found=$(sed -nE 's/.*Swift version ([0-9]+(\.[0-9]+)*).*/\1/p' <<<"$text" | head -n 1)
+    [ -n "$swift_found" ] || fail "cannot read a version from swift --version:" "$text"
+
+    local major minor rest
+    IFS=. read -r major minor rest <<<"$swift_found.0"
+    if [ "$major" -lt "${swift_needed%.*}" ] ||
+        { [ "$major" -eq "${swift_needed%.*}" ] && [ "$minor" -lt "${swift_needed#*.}" ]; }; then
+        fail "Swift $swift_found is too old; $swift_needed or newer is needed." \
+            "Get it from https://www.swift.org/install"
+    fi
+}
+
+case "$(uname -s)" in
+    Linux) check_linux ;;
+    Darwin) check_macos ;;
+    *) fail "Tidemark is built on Linux and macOS; this is $(uname -s)." ;;
+esac
+check_swift
+sqlite_found=$(sqlite3 --version)
+printf 'setup: Swift %s and SQLite %s are ready\n' "$swift_found" "${sqlite_found%% *}"

@@ -1,0 +1,121 @@
+internal import AsyncHTTPClient
+internal import Foundation
+internal import NIOCore
+internal import NIOHTTP1
+internal import TidemarkCore
+internal import TidemarkGzip
+
+/// One request and its answer, with every failure turned into a ``TidemarkError``.
+struct HTTPExchange: Sendable {
+    /// The largest error answer that is looked at, in bytes.
+    private static let errorBytesMax = 1 << 20
+
+    /// The connections of the process; they live as long as it does.
+    private static let client: HTTPClient = {
+        var configuration = HTTPClient.Configuration()
+        // A redirect is a captive portal, or an address that should be corrected.
+        configuration.redirectConfiguration = .disallow
+        configuration.timeout.connect = .seconds(10)
+        configuration.timeout.read = .seconds(60)
+        configuration.timeout.write = .seconds(60)
+        // Less than a server's idle timeout, so that no request meets a connection about to close.
+        configuration.connectionPool.idleTimeout = .seconds(20)
+        // Whether and when to try again is for the session to say.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(
+            eventLoopGroup: HTTPClient.defaultEventLoopGroup,
+            configuration: configuration
+        )
+    }()
+
+    let address: ServerAddress
+    /// The largest answer in JSON, decompressed, in bytes.
+    let responseBytesMax: Int
+
+    /// Sends a request and reads its answer if it is a success.
+    ///
+    /// - Throws: The server's own ``TidemarkError``, one about the way there, or `CancellationError`.
+    func answer<Value>(
+        to request: HTTPClientRequest,
+        read: (HTTPClientResponse) async throws -> Value
+    ) async throws -> Value {
+        do {
+            let response = try await Self.client.execute(request, deadline: .distantFuture)
+            guard response.status == .ok else { throw try await refusal(response) }
+            return try await read(response)
+        } catch let error as TidemarkError {
+            throw error
+        } catch {
+            guard !(error is CancellationError), !Task.isCancelled else {
+                throw CancellationError()
+            }
+            throw failure(error)
+        }
+    }
+
+    /// The body of an answer that must be a JSON object.
+    func json(_ response: HTTPClientResponse) async throws -> [UInt8] {
+        let type = response.headers.first(name: "Content-Type") ?? "no content type"
+        guard type.lowercased().hasPrefix("application/json") else {
+            throw address.foreign("a page of \(type)")
+        }
+        let body = try await body(of: response, bytesMax: responseBytesMax)
+        guard body.first(where: { !Self.whitespace.contains($0) }) == UInt8(ascii: "{") else {
+            throw address.foreign("something else than a JSON object")
+        }
+        return body
+    }
+
+    private static let whitespace = Set(" \t\r\n".utf8)
+
+    /// The whole body, decompressed.
+    private func body(of response: HTTPClientResponse, bytesMax: Int) async throws -> [UInt8] {
+        let coding = response.headers.first(name: "Content-Encoding")?.lowercased() ?? "identity"
+        guard ["identity", "gzip", "x-gzip"].contains(coding) else {
+            throw address.foreign("a body in the unknown encoding \(coding)")
+        }
+        let gunzip = coding == "identity" ? nil : Gunzip(bytesMax: bytesMax)
+        var body: [UInt8] = []
+        for try await piece in response.body {
+            if let gunzip {
+                gunzip.feed(Array(piece.readableBytesView))
+                while let block = try gunzip.next() { body += block }
+            } else {
+                body += piece.readableBytesView
+                guard body.count <= bytesMax else { throw GzipError.tooLarge(bytesMax: bytesMax) }
+            }
+        }
+        try gunzip?.finish()
+        return body
+    }
+
+    /// The error that an answer other than 200 stands for.
+    private func refusal(_ response: HTTPClientResponse) async throws -> TidemarkError {
+        let status = "\(response.status.code) \(response.status.reasonPhrase)"
+        do {
+            let body = try await body(of: response, bytesMax: Self.errorBytesMax)
+            return try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError
+        } catch is DecodingError {
+            return address.foreign("status \(status)", fix: advice(response))
+        } catch is GzipError {
+            return address.foreign("status \(status)", fix: advice(response))
+        }
+    }
+
+    /// What to do about a status that did not come from Tidemark.
+    private func advice(_ response: HTTPClientResponse) -> String {
+        switch response.status.code {
+        case 300..<400:
+            let target = response.headers.first(name: "Location") ?? "elsewhere"
+            return "It redirects to \(target): use the server's own address, or log in to the "
+                + "network in a browser if the target is its login page."
+        case 502...504:
+            return
+                "A proxy is there, but the server behind it is not: start it, or try again later."
+        case 401, 403, 407, 511:
+            return "Something on the way wants a login: log in in a browser and try again."
+        default:
+            return "Check that the address is the server's, path included."
+        }
+    }
+}

@@ -1,0 +1,112 @@
+internal import AsyncHTTPClient
+internal import Foundation
+internal import NIOCore
+internal import NIOHTTP1
+public import TidemarkCore
+internal import TidemarkGzip
+
+/// The way to a server over HTTP, with gzip in both directions.
+///
+/// ```swift
+/// let transport = try HTTPTransport(url: "https://sync.example.com")
+/// ```
+///
+/// A value without state of its own: all transports of a process share their connections.
+public struct HTTPTransport: Transport {
+    /// Smaller requests travel as they are.
+    private static let compressedBytesMin = 1 << 10
+    /// The largest snapshot taken, decompressed, when nobody says otherwise: 64 GiB.
+    public static let snapshotBytesMaxDefault = 64 << 30
+
+    private let address: ServerAddress
+    private let exchange: HTTPExchange
+    private let snapshotBytesMax: Int
+
+    /// Makes a transport to the server at `url`, for instance `https://sync.example.com/team-a`.
+    ///
+    /// - Parameters:
+    ///   - url: Starts with `http://` or `https://`; a path stands before the server's own paths.
+    ///   - limits: What this device takes, above all ``TidemarkCore/Limits/responseBytesMax``.
+    ///   - snapshotBytesMax: The largest snapshot that this device takes, decompressed.
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a URL that is none of these.
+    public init(
+        url: String,
+        limits: Limits = .standard,
+        snapshotBytesMax: Int = HTTPTransport.snapshotBytesMaxDefault
+    ) throws(TidemarkError) {
+        address = try ServerAddress(url)
+        exchange = HTTPExchange(address: address, responseBytesMax: limits.responseBytesMax)
+        self.snapshotBytesMax = snapshotBytesMax
+    }
+
+    /// Sends one round and returns the answer's JSON, decompressed.
+    @concurrent public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        var request = HTTPClientRequest(url: address.url(zone: zone, path: "sync"))
+        request.method = .POST
+        request.headers.add(name: "Content-Type", value: "application/json")
+        request.headers.add(name: "Accept-Encoding", value: "gzip")
+        var content = body
+        if body.count > Self.compressedBytesMin {
+            request.headers.add(name: "Content-Encoding", value: "gzip")
+            content = await blocking { gzip(body) }
+        }
+        request.body = .stream(
+            UploadPieces(ByteBuffer(bytes: content)),
+            length: .known(Int64(content.count))
+        )
+        return try await exchange.answer(to: request, read: exchange.json)
+    }
+
+    /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
+    ///
+    /// The file appears at `path` only when it is whole and on disk; until then it is `path` with `.part`
+    /// appended, and a failure or a cancellation removes that.
+    @concurrent public func snapshot(
+        zone: String,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        var request = HTTPClientRequest(url: address.url(zone: zone, path: "snapshot"))
+        // The file is compressed already.
+        request.headers.add(name: "Accept-Encoding", value: "identity")
+        let download = SnapshotDownload(
+            address: address,
+            path: path,
+            bytesMax: snapshotBytesMax
+        )
+        try await exchange.answer(to: request) { response in
+            try await download.run(response, progress: progress)
+        }
+    }
+
+    /// The content hash of every table on the server.
+    @concurrent public func digest(zone: String) async throws -> ZoneDigest {
+        var request = HTTPClientRequest(url: address.url(zone: zone, path: "digest"))
+        request.headers.add(name: "Accept-Encoding", value: "gzip")
+        let json = try await exchange.answer(to: request, read: exchange.json)
+        do {
+            return try JSONDecoder().decode(ZoneDigest.self, from: Data(json))
+        } catch {
+            throw address.foreign("JSON that is not a digest")
+        }
+    }
+}
+
+/// A request's body in pieces, so that the timeout sees a slow upload move.
+private struct UploadPieces: AsyncSequence, Sendable {
+    private static let pieceBytesMax = 64 << 10
+    private let content: ByteBuffer
+
+    init(_ content: ByteBuffer) { self.content = content }
+
+    func makeAsyncIterator() -> Iterator { Iterator(rest: content) }
+
+    struct Iterator: AsyncIteratorProtocol {
+        var rest: ByteBuffer
+
+        mutating func next() async -> ByteBuffer? {
+            guard rest.readableBytes > 0 else { return nil }
+            return rest.readSlice(length: Swift.min(rest.readableBytes, pieceBytesMax))
+        }
+    }
+}

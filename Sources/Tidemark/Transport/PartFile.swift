@@ -1,0 +1,65 @@
+internal import Foundation
+internal import TidemarkCore
+
+/// A file that appears under its name only when it is whole and on disk.
+///
+/// Until then it stands beside it with `.part` appended. Every function works on a thread that may block.
+struct PartFile: Sendable {
+    private let path: String
+    private let part: String
+    private let handle: FileHandle
+
+    /// Opens the part, empty.
+    init(path: String) async throws {
+        let part = path + ".part"
+        (self.path, self.part) = (path, part)
+        handle = try await blocking {
+            do {
+                let url = URL(fileURLWithPath: part)
+                try Data().write(to: url)
+                return try FileHandle(forWritingTo: url)
+            } catch {
+                throw Self.unwritable(part, error.localizedDescription)
+            }
+        }
+    }
+
+    /// Appends bytes.
+    func write(_ bytes: [UInt8]) async throws {
+        try await blocking { [handle, part] in
+            do {
+                try handle.write(contentsOf: Data(bytes))
+            } catch {
+                throw Self.unwritable(part, error.localizedDescription)
+            }
+        }
+    }
+
+    /// Makes the file durable and gives it its name, in place of one that may be there.
+    func commit() async throws {
+        try await blocking { [handle, part, path] in
+            do {
+                try handle.synchronize()
+                try handle.close()
+            } catch {
+                throw Self.unwritable(part, error.localizedDescription)
+            }
+            guard rename(part, path) == 0 else {
+                throw Self.unwritable(path, String(cString: strerror(errno)))
+            }
+        }
+    }
+
+    /// Removes the part; one that cannot be removed is emptied by the next download.
+    func discard() async {
+        await blocking { [part] in _ = unlink(part) }
+    }
+
+    private static func unwritable(_ path: String, _ reason: String) -> TidemarkError {
+        TidemarkError(
+            .unusableFile,
+            "Cannot write \(path): \(reason).",
+            fix: "Check that the directory exists and can be written, and that the disk has room."
+        )
+    }
+}

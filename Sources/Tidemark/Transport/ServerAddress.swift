@@ -1,0 +1,74 @@
+internal import Foundation
+internal import TidemarkCore
+
+/// Where a server is: its URL, checked, and the words for what goes wrong there.
+struct ServerAddress: Hashable, Sendable {
+    /// The URL without a slash at its end.
+    private let base: String
+    /// The host and the port, for people.
+    let hostAndPort: String
+
+    /// Checks a URL as a person wrote it.
+    init(_ url: String) throws(TidemarkError) {
+        let parts = URLComponents(string: url)
+        guard let parts, let scheme = parts.scheme?.lowercased(),
+            ["http", "https"].contains(scheme)
+        else {
+            throw Self.invalid(url, "does not start with http:// or https://")
+        }
+        guard let host = parts.host, !host.isEmpty else { throw Self.invalid(url, "has no host") }
+        guard parts.user == nil, parts.password == nil else {
+            throw Self.invalid("with a user", "holds a name or password, which end up in logs")
+        }
+        guard parts.query == nil, parts.fragment == nil else {
+            throw Self.invalid(url, "has a query or a fragment")
+        }
+        let port = parts.port ?? (scheme == "https" ? 443 : 80)
+        guard (1...65_535).contains(port), let string = parts.string else {
+            throw Self.invalid(url, "has a port that does not exist")
+        }
+        base = String(string.reversed().drop { $0 == "/" }.reversed())
+        hostAndPort =
+            host.contains(":") && !host.hasPrefix("[") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
+
+    /// The URL of one of the server's paths for a zone.
+    func url(zone: String, path: String) -> String {
+        guard zone != "main" else { return "\(base)/\(path)" }
+        let unreserved = CharacterSet(charactersIn: "-._~").union(.alphanumerics)
+        let name = zone.addingPercentEncoding(withAllowedCharacters: unreserved) ?? zone
+        return "\(base)/zones/\(name)/\(path)"
+    }
+
+    private static func invalid(_ url: String, _ reason: String) -> TidemarkError {
+        TidemarkError(
+            .invalidArgument,
+            "The server's URL \(url) \(reason).",
+            fix: "Write it like http://localhost:8080 or https://sync.example.com."
+        )
+    }
+}
+
+extension ServerAddress {
+    /// The server cannot be reached, or the connection to it broke.
+    func unreachable(_ cause: String) -> TidemarkError {
+        TidemarkError(
+            .unreachable,
+            "Cannot reach \(hostAndPort): \(cause).",
+            fix: "Check the network and the address. Changes made here are kept, and sent later."
+        )
+    }
+
+    /// Something answers there that is not Tidemark.
+    func foreign(
+        _ what: String,
+        fix: String = "Check the address. A network that wants a login answers like this too: "
+            + "open a page in a browser, log in, and try again."
+    ) -> TidemarkError {
+        TidemarkError(
+            .invalidResponse,
+            "\(hostAndPort) answered with \(what), which is not Tidemark's answer.",
+            fix: fix
+        )
+    }
+}

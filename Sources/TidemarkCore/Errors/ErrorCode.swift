@@ -1,0 +1,75 @@
+/// The stable name of what went wrong, as it travels on the wire and stands in scripts.
+///
+/// New codes may appear in any release: switch over ``TidemarkError/recovery`` to decide what to do,
+/// and over codes only to tell people more. `Docs/PROTOCOL.md` lists every code with cause and cure.
+public struct ErrorCode: RawRepresentable, Hashable, Sendable {
+    /// The code in camel case, for instance `unknownColumn`.
+    public let rawValue: String
+
+    /// Makes a code from its name on the wire.
+    public init(rawValue: String) { self.rawValue = rawValue }
+}
+
+extension ErrorCode {
+    // MARK: A request that cannot be understood
+
+    /// The body is not JSON, or its envelope has another form than the protocol's.
+    public static let malformedRequest = ErrorCode(rawValue: "malformedRequest")
+    /// A name appears twice in one JSON object.
+    public static let duplicateName = ErrorCode(rawValue: "duplicateName")
+    /// A table that this zone does not sync.
+    public static let unknownTable = ErrorCode(rawValue: "unknownTable")
+    /// A column that its table does not have, or that only the database computes.
+    public static let unknownColumn = ErrorCode(rawValue: "unknownColumn")
+    /// A value that no column can hold, for instance an integer beyond 64 bits.
+    public static let invalidValue = ErrorCode(rawValue: "invalidValue")
+    /// A record key of the wrong form for its table.
+    public static let invalidKey = ErrorCode(rawValue: "invalidKey")
+    /// A temporary id that no create of this device stands for.
+    public static let unknownTemporaryId = ErrorCode(rawValue: "unknownTemporaryId")
+    /// A foreign key that points at a record which never existed.
+    public static let brokenReference = ErrorCode(rawValue: "brokenReference")
+    /// A CHECK, NOT NULL or STRICT rule of the table refuses the record.
+    public static let constraintViolated = ErrorCode(rawValue: "constraintViolated")
+    /// The body is larger than the server takes.
+    public static let tooLarge = ErrorCode(rawValue: "tooLarge")
+
+    // MARK: A request that does not fit this history
+
+    /// A revision that this zone has not reached.
+    public static let revisionAhead = ErrorCode(rawValue: "revisionAhead")
+    /// A revision older than the log reaches: a snapshot is needed.
+    public static let snapshotRequired = ErrorCode(rawValue: "snapshotRequired")
+    /// The zone's history is another than the one the device knows.
+    public static let epochMismatch = ErrorCode(rawValue: "epochMismatch")
+    /// The device's tables have another shape than the zone's.
+    public static let schemaMismatch = ErrorCode(rawValue: "schemaMismatch")
+    /// One change set id with two contents.
+    public static let changeSetIdReused = ErrorCode(rawValue: "changeSetIdReused")
+    /// A change set that arrives before the one it depends on.
+    public static let predecessorMissing = ErrorCode(rawValue: "predecessorMissing")
+    /// A zone that does not exist, or that the reader may not see.
+    public static let unknownZone = ErrorCode(rawValue: "unknownZone")
+
+    // MARK: A file or a schema that cannot be used
+
+    /// Tables that cannot be synced as they are.
+    public static let unsyncableSchema = ErrorCode(rawValue: "unsyncableSchema")
+    /// A file that is not what the command expects.
+    public static let unusableFile = ErrorCode(rawValue: "unusableFile")
+    /// An argument that makes no sense.
+    public static let invalidArgument = ErrorCode(rawValue: "invalidArgument")
+
+    // MARK: The way there
+
+    /// The server cannot be reached, or did not answer in time.
+    public static let unreachable = ErrorCode(rawValue: "unreachable")
+    /// An answer that is not Tidemark's, for instance a captive portal's page.
+    public static let invalidResponse = ErrorCode(rawValue: "invalidResponse")
+    /// The server cannot serve now.
+    public static let unavailable = ErrorCode(rawValue: "unavailable")
+    /// A defect of the server; its log says more.
+    public static let internalFailure = ErrorCode(rawValue: "internalFailure")
+    /// Another sync of the same file is in progress.
+    public static let syncInProgress = ErrorCode(rawValue: "syncInProgress")
+}

@@ -1,0 +1,84 @@
+/// What went wrong, where, by which rule, and what to do about it.
+///
+/// Messages name zones, tables, keys and columns, never the values of other columns, so that they can be
+/// logged and shown.
+public struct TidemarkError: Error, Hashable, Sendable {
+    /// What the receiver of an error does with it.
+    public enum Recovery: String, Sendable {
+        /// Try the same again later, with growing and jittered pauses.
+        case retry
+        /// Somebody has to change something first: the request, the schema, the settings.
+        case permanent
+        /// Take a new snapshot; the outbox is kept and offered again.
+        case resync
+    }
+
+    /// The record, column or change set that an error is about. Every part is optional.
+    public struct Place: Hashable, Sendable {
+        /// The index of the change set in its request, from 0.
+        public var changeSet: Int?
+        /// The id of the change set.
+        public var id: String?
+        /// The table.
+        public var table: String?
+        /// The record's key in canonical JSON.
+        public var key: String?
+        /// The column.
+        public var column: String?
+
+        /// Makes a place from what is known.
+        public init(
+            changeSet: Int? = nil, id: String? = nil, table: String? = nil, key: String? = nil,
+            column: String? = nil
+        ) {
+            (self.changeSet, self.id, self.table) = (changeSet, id, table)
+            (self.key, self.column) = (key, column)
+        }
+    }
+
+    /// The stable name of the error.
+    public let code: ErrorCode
+    /// What happened, in one sentence.
+    public let message: String
+    /// What to do about it, in one sentence or in SQL.
+    public let fix: String
+    /// Where it happened.
+    public var place: Place
+
+    /// Makes an error.
+    public init(_ code: ErrorCode, _ message: String, fix: String, place: Place = Place()) {
+        (self.code, self.message, self.fix, self.place) = (code, message, fix, place)
+    }
+
+    /// What the receiver does: derived from the code, so that the two cannot disagree.
+    public var recovery: Recovery {
+        switch code {
+        case .unreachable, .invalidResponse, .unavailable, .internalFailure, .syncInProgress,
+            .predecessorMissing:
+            .retry
+        case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
+        default: .permanent
+        }
+    }
+}
+
+extension TidemarkError: CustomStringConvertible {
+    /// One paragraph: code, place, what happened, what to do.
+    public var description: String {
+        let place = place.description
+        return "\(message)\(place.isEmpty ? "" : " [\(place)]") \(fix) (\(code.rawValue))"
+    }
+}
+
+extension TidemarkError.Place: CustomStringConvertible {
+    /// The known parts, for instance `change set 0, table cities, key 12, column name`.
+    public var description: String {
+        [
+            changeSet.map { "change set \($0)" },
+            id.map { "id \($0)" },
+            table.map { "table \($0)" },
+            key.map { "key \($0)" },
+            column.map { "column \($0)" },
+        ].compactMap { $0 }.joined(separator: ", ")
+    }
+}

@@ -1,0 +1,26 @@
+/// Every bound of the protocol in one place; units and qualifiers stand last in the names.
+public struct Limits: Hashable, Sendable {
+    /// The largest request body after decompression, in bytes.
+    public var requestBytesMax = 64 << 20
+    /// The largest answer that a device takes after decompression, in bytes.
+    public var responseBytesMax = 256 << 20
+    /// The change sets of one request.
+    public var changeSetsPerRequestMax = 10_000
+    /// The revisions of one answer, when the request names no `limit`.
+    public var revisionsPerAnswerMax = 1_000
+    /// The bytes of catch-up after which an answer ends with `more`.
+    public var catchUpBytesMax = 8 << 20
+    /// The bytes of change sets that a device puts into one request, at least one change set.
+    public var outgoingBytesTarget = 8 << 20
+    /// The nesting depth of a JSON body.
+    public var jsonDepthMax = 64
+    /// The related records that a conflict brings along.
+    public var relatedRecordsMax = 10_000
+    /// The columns of a synced table (capture keeps two copies of each; SQLite allows 2,000).
+    public var columnsPerTableMax = 900
+    /// The bytes of a table or column name.
+    public var nameBytesMax = 128
+
+    /// The limits that a server and a device have when nobody says otherwise.
+    public static let standard = Limits()
+}

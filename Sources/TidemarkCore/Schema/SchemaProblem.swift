@@ -1,0 +1,36 @@
+/// A reason why a table cannot be synced as it is, with the SQL that cures it.
+public struct SchemaProblem: Hashable, Sendable {
+    /// The table.
+    public let table: String
+    /// The column, when it is about one.
+    public let column: String?
+    /// Why the table cannot be synced.
+    public let reason: String
+    /// The SQL that cures it.
+    public let cure: String
+
+    /// Makes a problem.
+    public init(table: String, column: String? = nil, reason: String, cure: String) {
+        (self.table, self.column, self.reason, self.cure) = (table, column, reason, cure)
+    }
+}
+
+/// All the reasons why a schema cannot be synced, at once.
+public struct UnsyncableSchema: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The problems, in table order; never empty.
+    public let problems: [SchemaProblem]
+
+    /// Makes the error from its problems.
+    public init(problems: [SchemaProblem]) { self.problems = problems }
+
+    /// One block a problem: the place, the reason, and the cure indented.
+    public var description: String {
+        let blocks = problems.map { problem in
+            let place = problem.column.map { "\(problem.table).\($0)" } ?? problem.table
+            let cure = problem.cure.split(separator: "\n").map { "      \($0)" }
+            return "  \(place): \(problem.reason)\n    cure:\n\(cure.joined(separator: "\n"))"
+        }
+        let count = problems.count == 1 ? "1 problem" : "\(problems.count) problems"
+        return "This schema cannot be synced as it is (\(count)).\n\(blocks.joined(separator: "\n"))"
+    }
+}

@@ -1,0 +1,53 @@
+/// The synced tables of a zone, with the policy of each.
+public struct SyncSchema: Hashable, Sendable {
+    /// The tables, parents before children wherever references form no cycle.
+    public let tables: [SyncedTable]
+    /// The tables by name.
+    public let byName: [String: SyncedTable]
+    /// The policy of each table that has another than the default.
+    public let policies: [String: ConflictPolicy]
+
+    /// Makes a schema and orders its tables.
+    public init(tables: [SyncedTable], policies: [String: ConflictPolicy] = [:]) {
+        self.tables = Self.parentsFirst(tables)
+        self.byName = Dictionary(uniqueKeysWithValues: tables.map { ($0.name, $0) })
+        self.policies = policies
+    }
+
+    /// The conflict policy of a table.
+    public func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }
+
+    /// The references of other tables, and of the table itself, that point at `table`.
+    public func references(to table: String) -> [(child: SyncedTable, reference: SyncedTable.Reference)] {
+        tables.flatMap { child in
+            child.references.filter { $0.parent == table }.map { (child, $0) }
+        }
+    }
+
+    /// What two sides must have in common to exchange rows: names, keys, columns and their types, in a
+    /// form that can be compared and hashed.
+    public var shape: String {
+        tables.sorted { $0.name < $1.name }.map { table in
+            let columns = table.columns.sorted { $0.name < $1.name }
+                .map { "\($0.name) \($0.type.uppercased())" }.joined(separator: ",")
+            return "\(table.name)(\(columns);\(table.key.joined(separator: ",")))"
+        }.joined(separator: "\n")
+    }
+
+    /// Orders tables so that parents come first. Tables of a cycle keep their given order.
+    private static func parentsFirst(_ tables: [SyncedTable]) -> [SyncedTable] {
+        var remaining = tables
+        var ordered: [SyncedTable] = []
+        while !remaining.isEmpty {
+            let names = Set(remaining.map(\.name))
+            let free = remaining.filter { table in
+                table.references.allSatisfy { $0.parent == table.name || !names.contains($0.parent) }
+            }
+            let next = free.isEmpty ? [remaining[0]] : free
+            ordered += next
+            let done = Set(next.map(\.name))
+            remaining.removeAll { done.contains($0.name) }
+        }
+        return ordered
+    }
+}

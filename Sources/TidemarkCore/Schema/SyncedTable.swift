@@ -1,0 +1,97 @@
+/// A table as synchronisation sees it: its columns, key, references and unique constraints.
+///
+/// Read from SQLite by introspection, never parsed from SQL. Every table or column name that reaches
+/// an SQL statement comes from here.
+public struct SyncedTable: Hashable, Sendable {
+    /// A column that travels. Generated columns are computed on each side and are not listed.
+    public struct Column: Hashable, Sendable {
+        /// The name, as declared.
+        public let name: String
+        /// The declared type, possibly empty.
+        public let type: String
+        /// Whether NULL is refused.
+        public let isNotNull: Bool
+        /// The SQL expression of the default value.
+        public let defaultSQL: String?
+
+        /// Makes a column.
+        public init(name: String, type: String, isNotNull: Bool, defaultSQL: String?) {
+            (self.name, self.type) = (name, type)
+            (self.isNotNull, self.defaultSQL) = (isNotNull, defaultSQL)
+        }
+    }
+
+    /// How the records of a table get their keys, and how a key is written in JSON.
+    public enum KeyKind: String, Hashable, Sendable {
+        /// `INTEGER PRIMARY KEY`: temporary ids, replaced by the server's. A JSON number.
+        case integer
+        /// One column of TEXT affinity, made by the client. A JSON string.
+        case text
+        /// Anything else, composite keys above all, made by the client. Canonical JSON.
+        case general
+    }
+
+    /// A foreign key.
+    public struct Reference: Hashable, Sendable {
+        /// What the database does to children when their parent goes away.
+        public enum Action: String, Hashable, Sendable {
+            /// Refuse at the end of the statement or transaction.
+            case noAction = "NO ACTION"
+            /// Refuse at once.
+            case restrict = "RESTRICT"
+            /// Empty the reference.
+            case setNull = "SET NULL"
+            /// Put the default in its place.
+            case setDefault = "SET DEFAULT"
+            /// Delete the children too.
+            case cascade = "CASCADE"
+        }
+
+        /// The columns here.
+        public let columns: [String]
+        /// The table pointed at.
+        public let parent: String
+        /// The columns there, in the order of `columns`.
+        public let parentColumns: [String]
+        /// `ON DELETE`.
+        public let onDelete: Action
+
+        /// Makes a reference.
+        public init(columns: [String], parent: String, parentColumns: [String], onDelete: Action) {
+            (self.columns, self.parent) = (columns, parent)
+            (self.parentColumns, self.onDelete) = (parentColumns, onDelete)
+        }
+    }
+
+    /// The name, as declared.
+    public let name: String
+    /// The columns that travel, in table order, key columns included.
+    public let columns: [Column]
+    /// The names of the key's columns, in key order.
+    public let key: [String]
+    /// The kind of key.
+    public let keyKind: KeyKind
+    /// Whether a plain `INSERT` draws its id from `sqlite_sequence`.
+    public let isAutoincrement: Bool
+    /// The foreign keys.
+    public let references: [Reference]
+    /// The columns of each unique constraint or unique index apart from the primary key.
+    public let uniques: [[String]]
+    /// The `CREATE TABLE` statement.
+    public let sql: String
+    /// The `CREATE INDEX` statements, in creation order.
+    public let indexSQL: [String]
+
+    /// Makes a description from introspected parts.
+    public init(
+        name: String, columns: [Column], key: [String], keyKind: KeyKind, isAutoincrement: Bool,
+        references: [Reference], uniques: [[String]], sql: String, indexSQL: [String]
+    ) {
+        (self.name, self.columns, self.key, self.keyKind) = (name, columns, key, keyKind)
+        (self.isAutoincrement, self.references) = (isAutoincrement, references)
+        (self.uniques, self.sql, self.indexSQL) = (uniques, sql, indexSQL)
+    }
+
+    /// The columns that are not part of the key.
+    public var valueColumns: [Column] { columns.filter { !key.contains($0.name) } }
+}

@@ -1,0 +1,15 @@
+/// The names of the protocol's JSON, in one place. `Docs/PROTOCOL.md` explains each.
+public enum WireName {
+    /// The members of a request.
+    public static let requestMembers: Set<String> = [
+        "maxRevision", "changeSets", "device", "epoch", "schema", "limit",
+    ]
+    /// The members of a change set that are not tables.
+    public static let changeSetMembers: Set<String> = [
+        "types", "id", "after", "revision", "conflict", "reasons",
+    ]
+    /// The members of one table's part of a change set.
+    public static let tableMembers: Set<String> = ["create", "update", "delete", "attributes"]
+    /// The members of a record's attributes that are not columns.
+    public static let recordMembers: Set<String> = ["revision", "__oldId__"]
+}

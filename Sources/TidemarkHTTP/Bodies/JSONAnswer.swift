@@ -1,0 +1,56 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+internal import NIOPosix
+internal import TidemarkGzip
+
+/// An answer in JSON: compressed when the client takes gzip and it saves something.
+enum JSONAnswer {
+    /// Smaller answers travel as they are.
+    static let compressedBytesMin = 1 << 10
+    /// Larger answers are written in pieces of this size, so that a client's progress can be seen.
+    static let pieceBytesMax = 64 << 10
+
+    /// Makes an answer for a request with these headers.
+    ///
+    /// A client that does not take gzip is a person at a terminal, or close to one: the body ends with
+    /// a newline then.
+    static func response(
+        _ json: [UInt8],
+        status: HTTPResponse.Status = .ok,
+        to requestHeaders: HTTPFields
+    ) async throws -> Response {
+        var headers: HTTPFields = [
+            .contentType: "application/json",
+            .cacheControl: "no-store",
+            .vary: "Accept-Encoding",
+        ]
+        let body: ByteBuffer
+        switch ContentCoding(acceptEncoding: requestHeaders[.acceptEncoding]) {
+        case .gzip where json.count > compressedBytesMin:
+            headers[.contentEncoding] = "gzip"
+            // Compressing megabytes takes a while, and the tasks' own threads are few.
+            body = try await NIOThreadPool.singleton.runIfActive { ByteBuffer(bytes: gzip(json)) }
+        case .gzip:
+            body = ByteBuffer(bytes: json)
+        case .identity:
+            body = ByteBuffer(bytes: json.last == newline ? json : json + [newline])
+        }
+        return Response(status: status, headers: headers, body: responseBody(body))
+    }
+
+    private static let newline = UInt8(ascii: "\n")
+
+    private static func responseBody(_ buffer: ByteBuffer) -> ResponseBody {
+        guard buffer.readableBytes > pieceBytesMax else { return ResponseBody(byteBuffer: buffer) }
+        return ResponseBody(contentLength: buffer.readableBytes) { writer in
+            var rest = buffer
+            while let piece = rest.readSlice(length: min(rest.readableBytes, pieceBytesMax)),
+                piece.readableBytes > 0
+            {
+                try await writer.write(piece)
+            }
+            try await writer.finish(nil)
+        }
+    }
+}

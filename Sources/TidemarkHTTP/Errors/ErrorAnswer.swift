@@ -1,0 +1,97 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import NIOCore
+internal import TidemarkCore
+
+/// Any error as an answer: typed errors whole, all others without a word of what they say.
+enum ErrorAnswer {
+    /// The seconds after which a client may try again when the server is not available.
+    private static let retryAfterSeconds = 5
+    /// How long the rest of a refused upload is read and dropped, so that its sender can see why.
+    private static let refusedUploadDrain = TimeAmount.seconds(10)
+
+    /// Makes the answer, and logs what only the operator may know.
+    static func response(
+        to error: any Error,
+        request: Request,
+        context: ServerRequestContext
+    ) async throws -> Response {
+        switch error {
+        case let error as TidemarkError:
+            if error.code.status.kind == .serverError { context.logger.error("\(error)") }
+            return try await response(error, headers: [:], request: request)
+        case let refusal as Refusal:
+            return try await response(to: refusal, request: request, context: context)
+        case let error as HTTPError where error.status == .notFound:
+            return try await response(to: unknownPath(request), request: request, context: context)
+        case is CancellationError:
+            let error = TidemarkError(
+                .unavailable,
+                "The server is shutting down.",
+                fix: "Try again later."
+            )
+            return try await response(error, headers: [:], request: request)
+        default:
+            context.logger.error("\(request.method) \(request.uri.path) failed: \(error)")
+            return try await response(defect(context), headers: [:], request: request)
+        }
+    }
+
+    /// Answers a refusal, and sees to it that the rest of the upload does not keep coming for ever.
+    private static func response(
+        to refusal: Refusal,
+        request: Request,
+        context: ServerRequestContext
+    ) async throws -> Response {
+        var headers = refusal.headers
+        if request.hasBody {
+            headers[.connection] = "close"
+            let channel = context.channel
+            channel.eventLoop.scheduleTask(in: refusedUploadDrain) { channel.close(promise: nil) }
+        }
+        return try await response(refusal.error, headers: headers, request: request)
+    }
+
+    private static func response(
+        _ error: TidemarkError,
+        headers: HTTPFields,
+        request: Request
+    ) async throws -> Response {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let json = Array(try encoder.encode(WireError(error)))
+        var response = try await JSONAnswer.response(
+            json,
+            status: error.code.status,
+            to: request.headers
+        )
+        for field in headers { response.headers[field.name] = field.value }
+        if error.code == .unavailable { response.headers[.retryAfter] = "\(retryAfterSeconds)" }
+        return response
+    }
+
+    private static func unknownPath(_ request: Request) -> Refusal {
+        Refusal(
+            .unknownPath,
+            "This server has no \(request.uri.path).",
+            fix: "It has \(RouteTable.summary)."
+        )
+    }
+
+    private static func defect(_ context: ServerRequestContext) -> TidemarkError {
+        TidemarkError(
+            .internalFailure,
+            "The server failed to answer request \(context.id).",
+            fix: "Try again later. The server's log says more under that id."
+        )
+    }
+}
+
+extension Request {
+    /// Whether a body comes with the request.
+    fileprivate var hasBody: Bool {
+        headers[.transferEncoding] != nil || (headers[.contentLength] ?? "0") != "0"
+    }
+}

@@ -1,0 +1,33 @@
+internal import HTTPTypes
+internal import TidemarkCore
+
+extension ErrorCode {
+    /// A path that this server does not have.
+    static let unknownPath = ErrorCode(rawValue: "unknownPath")
+    /// A path that this server has, under another method.
+    static let methodNotAllowed = ErrorCode(rawValue: "methodNotAllowed")
+    /// A `Content-Encoding` that this server cannot decode.
+    static let unsupportedEncoding = ErrorCode(rawValue: "unsupportedEncoding")
+}
+
+extension ErrorCode {
+    /// The HTTP status of an answer with this error: the one table of them.
+    var status: HTTPResponse.Status {
+        switch self {
+        case .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue,
+            .invalidKey, .unknownTemporaryId, .invalidArgument:
+            .badRequest
+        case .unknownZone, .unknownPath: .notFound
+        case .methodNotAllowed: .methodNotAllowed
+        case .revisionAhead, .epochMismatch, .schemaMismatch, .changeSetIdReused,
+            .predecessorMissing, .syncInProgress:
+            .conflict
+        case .snapshotRequired: .gone
+        case .tooLarge: .contentTooLarge
+        case .unsupportedEncoding: .unsupportedMediaType
+        case .brokenReference, .constraintViolated: .unprocessableContent
+        case .unavailable: .serviceUnavailable
+        default: .internalServerError
+        }
+    }
+}

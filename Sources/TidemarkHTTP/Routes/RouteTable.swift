@@ -1,0 +1,79 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import TidemarkCore
+internal import TidemarkServer
+
+/// Every path of the server, what answers there, and what it says to a wrong method.
+struct RouteTable {
+    typealias Answer = @Sendable (Request, ServerRequestContext) async throws -> Response
+
+    /// The zone of the paths that name none.
+    static let defaultZone = "main"
+    /// The paths, for people who took a wrong one.
+    static let summary = """
+        POST /sync, GET /snapshot, GET /digest and GET /healthz; \
+        for other zones than main POST /zones/{zone}/sync, GET /zones/{zone}/snapshot \
+        and GET /zones/{zone}/digest
+        """
+
+    let service: any SyncService
+    let bodyReader: BodyReader
+
+    /// Adds every route to a router.
+    func add(to router: Router<ServerRequestContext>) {
+        let sync = SyncRoute(service: service, bodyReader: bodyReader)
+        let snapshot = SnapshotRoute(service: service)
+        let digest = DigestRoute(service: service)
+        for prefix in ["", "/zones/:zone"] {
+            add("\(prefix)/sync", .post, to: router, answer: sync.answer)
+            add("\(prefix)/snapshot", .get, to: router, answer: snapshot.answer)
+            add("\(prefix)/digest", .get, to: router, answer: digest.answer)
+        }
+        add("/healthz", .get, to: router, answer: HealthRoute().answer)
+    }
+
+    /// Adds one route, and an error for every other method on its path.
+    private func add(
+        _ path: String,
+        _ method: HTTPRequest.Method,
+        to router: Router<ServerRequestContext>,
+        answer: @escaping Answer
+    ) {
+        // `HEAD` comes with `GET`: the router adds it.
+        let allowed: [HTTPRequest.Method] = method == .get ? [.get, .head] : [method]
+        let allow = allowed.map(\.rawValue).joined(separator: ", ")
+        router.on(RouterPath(path), method: method, use: answer)
+        for other in Self.methods where !allowed.contains(other) {
+            router.on(RouterPath(path), method: other) { request, _ -> Response in
+                throw Refusal(
+                    .methodNotAllowed,
+                    "\(request.uri.path) does not answer to \(request.method).",
+                    fix: "Use \(method) \(request.uri.path).",
+                    headers: [.allow: allow]
+                )
+            }
+        }
+    }
+
+    private static let methods: [HTTPRequest.Method] = [
+        .get, .head, .post, .put, .patch, .delete, .options, .trace, .connect,
+    ]
+}
+
+extension ServerRequestContext {
+    /// The zone that the request's path names.
+    var zone: String {
+        get throws {
+            guard let raw = parameters.get("zone") else { return RouteTable.defaultZone }
+            guard let zone = raw.removingPercentEncoding else {
+                throw TidemarkError(
+                    .unknownZone,
+                    "The zone in the path is not valid percent-encoded UTF-8.",
+                    fix: "Write /zones/ and then the zone's name, percent-encoded."
+                )
+            }
+            return zone
+        }
+    }
+}

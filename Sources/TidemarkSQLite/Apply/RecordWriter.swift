@@ -1,0 +1,175 @@
+package import GRDB
+package import TidemarkCore
+
+/// Makes the tables agree with staged records: three statements a table, whatever the number of rows.
+///
+/// The order is the one in which no intermediate state is refused: unique values that are about to change
+/// hands are parked, then come creations with parents first, updates, and deletions with children first. So
+/// a child can move away from a parent that the same change set deletes, and two records can swap a
+/// unique value.
+package struct RecordWriter {
+    /// What a creation does when the record is there already.
+    package enum Existing {
+        /// Fail, as on the server, where the rules have been judged before.
+        case refuse
+        /// Take over the values, as on a device, where the server's truth is final.
+        case overwrite
+    }
+
+    private let db: Database
+    private let schema: SyncSchema
+    private let existing: Existing
+
+    /// Makes a writer for a prepared connection.
+    package init(_ db: Database, schema: SyncSchema, existing: Existing) {
+        (self.db, self.schema, self.existing) = (db, schema, existing)
+    }
+
+    /// Writes the staged records of one change set.
+    ///
+    /// - Returns: The number of staged updates that found no record.
+    /// - Throws: `DatabaseError` when a constraint refuses a record; the caller's savepoint undoes the rest.
+    @discardableResult
+    package func write(ord: Int) throws -> Int {
+        let work = try touched(ord)
+        for item in work { try UniqueParking(db, table: item.table).park(ord: ord, item.counts) }
+        for item in work where item.counts[.create] != nil { try create(item.table, ord) }
+        var unmatched = 0
+        for item in work {
+            guard let expected = item.counts[.update] else { continue }
+            unmatched += expected - (try update(item.table, ord, expected))
+        }
+        for item in work.reversed() where item.counts[.delete] != nil {
+            try delete(item.table, ord)
+        }
+        return unmatched
+    }
+
+    private typealias Work = (table: SyncedTable, counts: [TidemarkCore.Operation: Int])
+
+    /// The tables that a change set touches, parents first, with the number of records by operation.
+    private func touched(_ ord: Int) throws -> [Work] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl, operation, count(*) AS records FROM temp.tidemark_staged
+                    WHERE ord = ? GROUP BY tbl, operation
+                    """), arguments: [ord])
+        let byTable = Dictionary(grouping: rows) { $0["tbl"] as String }
+        return schema.tables.compactMap { table in
+            guard let rows = byTable[table.name] else { return nil }
+            let counts = rows.map {
+                (TidemarkCore.Operation(rawValue: $0["operation"]) ?? .update, $0["records"] as Int)
+            }
+            return (table, Dictionary(uniqueKeysWithValues: counts))
+        }
+    }
+
+    // MARK: The three statements
+
+    private func create(_ table: SyncedTable, _ ord: Int) throws {
+        let pivot = try StagedPivot(db, table: table, operation: .create, ord: ord)
+        let columns = table.columns.filter { pivot.present.keys.contains($0.name) }
+        let values = columns.map { pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL") }
+        var conflict = ""
+        if existing == .overwrite {
+            let targets = table.valueColumns.filter { pivot.present.keys.contains($0.name) }.map {
+                "\(SQLText.name($0.name)) = excluded.\(SQLText.name($0.name))"
+            }
+            let action = targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
+            conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
+        }
+        try db.cachedStatement(
+            sql: """
+                INSERT \(existing == .refuse ? "OR ABORT " : "")INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
+                SELECT \(values.joined(separator: ", ")) FROM \(pivot.sql) AS s WHERE true \(conflict)
+                """
+        ).execute(arguments: [ord])
+    }
+
+    private func update(_ table: SyncedTable, _ ord: Int, _ expected: Int) throws -> Int {
+        let pivot = try StagedPivot(db, table: table, operation: .update, ord: ord)
+        let columns = table.valueColumns.filter { pivot.present.keys.contains($0.name) }
+        let name = SQLText.name(table.name)
+        guard !columns.isEmpty else { return expected }
+        let targets = columns.map {
+            let column = SQLText.name($0.name)
+            return "\(column) = \(pivot.value($0.name, otherwise: "\(name).\(column)"))"
+        }
+        try db.cachedStatement(
+            sql: """
+                UPDATE OR ABORT main.\(name) SET \(targets.joined(separator: ", "))
+                FROM \(pivot.sql) AS s WHERE \(pivot.keyMatch)
+                """
+        ).execute(arguments: [ord])
+        return db.changesCount
+    }
+
+    private func delete(_ table: SyncedTable, _ ord: Int) throws {
+        let pivot = try StagedPivot(db, table: table, operation: .delete, ord: ord)
+        let keys = table.key.map { "s.\(SQLText.name("v:" + $0))" }.joined(separator: ", ")
+        let left = table.key.count == 1 ? SQLText.name(table.key[0]) : "(\(SQLText.names(table.key)))"
+        try db.cachedStatement(
+            sql: """
+                DELETE FROM main.\(SQLText.name(table.name))
+                WHERE \(left) IN (SELECT \(keys) FROM \(pivot.sql) AS s)
+                """
+        ).execute(arguments: [ord])
+    }
+}
+
+/// Staged cells of one table, turned from a row a cell into a row a record, as a subquery.
+///
+/// Its column `v:name` is the value of `name`; `h:name` tells whether the record has one, and is there only
+/// when some records have it and others do not.
+struct StagedPivot {
+    /// The parenthesised subquery. Its one parameter is the change set's number.
+    let sql: String
+    /// How many records have a value, by column.
+    let present: [String: Int]
+    private let table: SyncedTable
+    private let total: Int
+
+    init(
+        _ db: Database, table: SyncedTable, operation: TidemarkCore.Operation, ord: Int
+    ) throws {
+        let filter = "r.ord = ?1 AND r.tbl = \(SQLText.literal(table.name)) AND r.operation = '\(operation.rawValue)'"
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT c.col, count(*) AS records FROM temp.tidemark_staged AS r
+                    JOIN temp.tidemark_staged_cell AS c USING (rec) WHERE \(filter) GROUP BY c.col
+                    """), arguments: [ord])
+        present = Dictionary(uniqueKeysWithValues: rows.map { ($0["col"] as String, $0["records"] as Int) })
+        total = present[table.key.first ?? ""] ?? 0
+        self.table = table
+        var parts: [String] = []
+        for column in table.columns.map(\.name) where present[column] != nil {
+            let name = SQLText.literal(column)
+            parts.append("max(CASE c.col WHEN \(name) THEN c.value END) AS \(SQLText.name("v:" + column))")
+            if present[column] != total {
+                parts.append("max(c.col = \(name)) AS \(SQLText.name("h:" + column))")
+            }
+        }
+        sql = """
+            (SELECT r.rec, \(parts.joined(separator: ", "))
+            FROM temp.tidemark_staged AS r JOIN temp.tidemark_staged_cell AS c USING (rec)
+            WHERE \(filter) GROUP BY r.rec)
+            """
+    }
+
+    /// The staged value of a column, or another expression for records that have none.
+    func value(_ column: String, otherwise: String) -> String {
+        let value = "s.\(SQLText.name("v:" + column))"
+        guard let count = present[column] else { return otherwise }
+        guard count < total else { return value }
+        return "CASE WHEN s.\(SQLText.name("h:" + column)) THEN \(value) ELSE \(otherwise) END"
+    }
+
+    /// The condition under which a row of the table is the staged record's.
+    var keyMatch: String {
+        table.key.map {
+            "\(SQLText.name(table.name)).\(SQLText.name($0)) = s.\(SQLText.name("v:" + $0))"
+        }.joined(separator: " AND ")
+    }
+}

@@ -1,0 +1,63 @@
+import GRDB
+import TidemarkCore
+
+/// Gives the unique columns of records that are about to change, or to go, values that nobody wants.
+///
+/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails whatever the order.
+/// With the old values parked first, the final values are the only ones that are judged.
+struct UniqueParking {
+    private let db: Database
+    private let table: SyncedTable
+
+    init(_ db: Database, table: SyncedTable) { (self.db, self.table) = (db, table) }
+
+    /// Parks where it can matter: the table has unique columns and at least two records are in play.
+    func park(ord: Int, _ counts: [TidemarkCore.Operation: Int]) throws {
+        let taking = counts[.create, default: 0] + counts[.update, default: 0]
+        let leaving = counts[.update, default: 0] + counts[.delete, default: 0]
+        guard !table.uniques.isEmpty, taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1
+        else { return }
+        let uniqueNames = Set(table.uniques.flatMap { $0 })
+        let columns = table.valueColumns.filter { uniqueNames.contains($0.name) }
+        guard !columns.isEmpty else { return }
+        let hasChecks = table.sql.uppercased().contains("CHECK")
+        if hasChecks { try db.execute(sql: "PRAGMA ignore_check_constraints = ON") }
+        for operation in [TidemarkCore.Operation.update, .delete] where counts[operation] != nil {
+            try park(columns, operation, ord)
+        }
+        if hasChecks { try db.execute(sql: "PRAGMA ignore_check_constraints = OFF") }
+    }
+
+    private func park(
+        _ columns: [SyncedTable.Column], _ operation: TidemarkCore.Operation, _ ord: Int
+    ) throws {
+        let pivot = try StagedPivot(db, table: table, operation: operation, ord: ord)
+        let name = SQLText.name(table.name)
+        let moving = operation == .delete ? columns : columns.filter { pivot.present[$0.name] != nil }
+        guard !moving.isEmpty else { return }
+        let targets = moving.map {
+            let column = SQLText.name($0.name)
+            let kept = "\(name).\(column)"
+            let isMoving = operation == .delete ? "1" : pivot.value($0.name, otherwise: kept) + " IS NOT \(kept)"
+            return "\(column) = CASE WHEN \(isMoving) THEN \(parkedValue($0)) ELSE \(kept) END"
+        }
+        try db.cachedStatement(
+            sql: """
+                UPDATE OR ABORT main.\(name) SET \(targets.joined(separator: ", "))
+                FROM \(pivot.sql) AS s WHERE \(pivot.keyMatch)
+                """
+        ).execute(arguments: [ord])
+    }
+
+    /// A value that fits the column's type, equals no other record's, and is gone before the statement's
+    /// transaction ends. NULLs never collide.
+    private func parkedValue(_ column: SyncedTable.Column) -> String {
+        guard column.isNotNull else { return "NULL" }
+        let type = column.type.uppercased()
+        if ["INT", "REAL", "NUM", "DOUB", "FLOA", "DEC"].contains(where: type.contains) {
+            return "-4611686018427387904 + s.rec"
+        }
+        if type.contains("BLOB") { return "CAST('tidemark parked ' || s.rec AS BLOB)" }
+        return "'tidemark parked ' || s.rec"
+    }
+}

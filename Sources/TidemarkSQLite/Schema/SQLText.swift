@@ -1,0 +1,19 @@
+import Foundation
+
+/// Pieces of SQL text. Names come from an introspected schema, never from a message.
+package enum SQLText {
+    /// A name in double quotes.
+    package static func name(_ name: some StringProtocol) -> String {
+        "\"\(name.replacingOccurrences(of: "\"", with: "\"\""))\""
+    }
+
+    /// A text literal in single quotes.
+    package static func literal(_ text: some StringProtocol) -> String {
+        "'\(text.replacingOccurrences(of: "'", with: "''"))'"
+    }
+
+    /// Names in double quotes, each behind an optional prefix, joined by commas.
+    package static func names(_ names: [String], prefix: String = "") -> String {
+        names.map { prefix + name($0) }.joined(separator: ", ")
+    }
+}

@@ -1,0 +1,40 @@
+package import GRDB
+
+/// Where change sets lie between their JSON and their tables: a row a record, a row a cell.
+///
+/// `tidemark_staged_set` holds a change set as text, `tidemark_staged` what it does to which record,
+/// `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the server what devices
+/// send, the device what the server answers and what its own outbox replays.
+package enum StagingTables {
+    static let sql = """
+        CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY, json TEXT NOT NULL);
+        CREATE TEMP TABLE tidemark_staged_table (
+            ord INTEGER, tbl TEXT, json TEXT, PRIMARY KEY (ord, tbl)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_staged (
+            rec INTEGER PRIMARY KEY,
+            ord INTEGER NOT NULL,
+            tbl TEXT NOT NULL,
+            operation TEXT NOT NULL,
+            key TEXT NOT NULL,
+            old_key TEXT,
+            base INTEGER,
+            attributes TEXT
+        );
+        CREATE UNIQUE INDEX temp.tidemark_staged_record ON tidemark_staged (ord, tbl, key);
+        CREATE INDEX temp.tidemark_staged_by_key ON tidemark_staged (tbl, key);
+        CREATE TEMP TABLE tidemark_staged_cell (
+            rec INTEGER, col TEXT, value, PRIMARY KEY (rec, col)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_idmap (
+            tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
+        ) WITHOUT ROWID;
+        """
+
+    /// Empties the staging tables.
+    package static func clear(in db: Database) throws {
+        for table in ["staged_set", "staged_table", "staged", "staged_cell", "idmap"] {
+            try db.execute(sql: "DELETE FROM temp.tidemark_\(table)")
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import Foundation
+import GRDBSQLite
+
+/// The one JSON form of each SQLite value, so that equal text means equal value and type, byte for byte.
+///
+/// | value | JSON |
+/// | --- | --- |
+/// | NULL | `null` |
+/// | INTEGER | digits: `42` |
+/// | REAL | the shortest digits that read back the same, always with `.` or `e`: `42.0` |
+/// | infinite REAL | `{"$real":"Infinity"}` or `{"$real":"-Infinity"}` |
+/// | TEXT | a string; only `"`, `\` and control characters are escaped |
+/// | TEXT with NUL or invalid UTF-8 | `{"$text":"<base64 of its bytes>"}` |
+/// | BLOB | `{"$blob":"<base64>"}` |
+///
+/// SQLite's own `json_quote` is not enough: it refuses blobs, prints some doubles so that they read back
+/// differently (1,282 of 199,901 random doubles with SQLite 3.40.1 and `%!.17g`), and cuts text at NUL.
+enum CanonicalJSON {
+    /// Appends the canonical JSON of an SQL function's argument.
+    static func append(_ value: OpaquePointer?, to output: inout [UInt8]) {
+        switch sqlite3_value_type(value) {
+        case SQLITE_INTEGER: output += String(sqlite3_value_int64(value)).utf8
+        case SQLITE_FLOAT: append(sqlite3_value_double(value), to: &output)
+        case SQLITE_TEXT: append(text: bytes(sqlite3_value_text(value), of: value), to: &output)
+        case SQLITE_BLOB: append(tag: "$blob", bytes(sqlite3_value_blob(value), of: value), to: &output)
+        default: output += "null".utf8
+        }
+    }
+
+    /// Appends a double.
+    static func append(_ value: Double, to output: inout [UInt8]) {
+        if value.isInfinite {
+            output += (value < 0 ? #"{"$real":"-Infinity"}"# : #"{"$real":"Infinity"}"#).utf8
+        } else {
+            output += value.description.utf8
+        }
+    }
+
+    /// Appends text given as the bytes that SQLite holds.
+    static func append(text: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
+        let start = output.count
+        output.append(UInt8(ascii: "\""))
+        for byte in text {
+            switch byte {
+            case 0:
+                output.removeSubrange(start...)
+                return append(tag: "$text", text, to: &output)
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                output.append(UInt8(ascii: "\\"))
+                output.append(byte)
+            case ..<0x20:
+                output += "\\u00".utf8
+                output.append(hexDigits[Int(byte >> 4)])
+                output.append(hexDigits[Int(byte & 15)])
+            default: output.append(byte)
+            }
+        }
+        guard text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil else {
+            output.removeSubrange(start...)
+            return append(tag: "$text", text, to: &output)
+        }
+        output.append(UInt8(ascii: "\""))
+    }
+
+    /// The bytes of a text or blob argument; a zero-length value has no address.
+    static func bytes(
+        _ address: UnsafeRawPointer?, of value: OpaquePointer?
+    ) -> UnsafeBufferPointer<UInt8> {
+        guard let address else { return UnsafeBufferPointer(start: nil, count: 0) }
+        let count = Int(sqlite3_value_bytes(value))
+        return UnsafeBufferPointer(start: address.assumingMemoryBound(to: UInt8.self), count: count)
+    }
+
+    private static func append(
+        tag: String, _ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]
+    ) {
+        output += "{\"\(tag)\":\"".utf8
+        output += Data(bytes).base64EncodedData()
+        output += "\"}".utf8
+    }
+
+    private static let hexDigits = Array("0123456789abcdef".utf8)
+}

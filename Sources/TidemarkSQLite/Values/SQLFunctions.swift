@@ -1,0 +1,157 @@
+import GRDB
+import GRDBSQLite
+
+/// The SQL functions that the engine adds to its own connections.
+///
+/// They turn rows into canonical JSON and back inside a statement, so that sets of rows never pass through a
+/// loop in Swift. Capture does not need them: triggers are pure SQL and work for any program.
+///
+/// | function | result |
+/// | --- | --- |
+/// | `tidemark_key(v, ...)` | the canonical JSON of a key: a value, or an array for a composite key |
+/// | `tidemark_members(name, v, ...)` | `"name":json,...` of all pairs |
+/// | `tidemark_changes(name, old, new, ...)` | the same of those that differ in type or bytes |
+/// | `tidemark_object(members, ...)` | the non-empty members as one JSON object |
+/// | `tidemark_decode(json)` | the SQLite value of a JSON value |
+/// | `tidemark_canonical(json)` | a key's JSON, a value or an array of values, in canonical form |
+enum SQLFunctions {
+    /// The marker with which a failure inside ``DecodedValue`` is told from SQLite's own errors.
+    static let invalidValueMark = "tidemark invalid value: "
+
+    /// Adds the functions to a connection. Call once a connection, outside running statements.
+    static func register(on db: Database) throws {
+        try add("tidemark_key", to: db) { context, count, values in
+            SQLFunctions.result(context, SQLFunctions.key(count, values))
+        }
+        try add("tidemark_members", to: db) { context, count, values in
+            SQLFunctions.result(context, SQLFunctions.members(count, values))
+        }
+        try add("tidemark_changes", to: db) { context, count, values in
+            SQLFunctions.result(context, SQLFunctions.changes(count, values))
+        }
+        try add("tidemark_object", to: db) { context, count, values in
+            SQLFunctions.result(context, SQLFunctions.object(count, values))
+        }
+        try add("tidemark_decode", to: db) { context, _, values in
+            SQLFunctions.decode(context, values)
+        }
+        try add("tidemark_canonical", to: db) { context, _, values in
+            SQLFunctions.canonical(context, values)
+        }
+    }
+
+    private typealias Values = UnsafeMutablePointer<OpaquePointer?>
+    private typealias Function =
+        @convention(c) (OpaquePointer?, Int32, UnsafeMutablePointer<OpaquePointer?>?) -> Void
+
+    private static func add(_ name: String, to db: Database, _ function: Function) throws {
+        let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY
+        let code = sqlite3_create_function_v2(
+            db.sqliteConnection, name, -1, flags, nil, function, nil, nil, nil)
+        guard code == SQLITE_OK else {
+            throw DatabaseError(resultCode: ResultCode(rawValue: code))
+        }
+    }
+
+    // MARK: The functions
+
+    private static func key(_ count: Int32, _ values: Values?) -> [UInt8] {
+        var output: [UInt8] = []
+        if count != 1 { output.append(UInt8(ascii: "[")) }
+        for index in 0..<Int(count) {
+            if index > 0 { output.append(UInt8(ascii: ",")) }
+            CanonicalJSON.append(values?[index], to: &output)
+        }
+        if count != 1 { output.append(UInt8(ascii: "]")) }
+        return output
+    }
+
+    private static func members(_ count: Int32, _ values: Values?) -> [UInt8] {
+        var output: [UInt8] = []
+        for index in stride(from: 0, to: Int(count) - 1, by: 2) {
+            if index > 0 { output.append(UInt8(ascii: ",")) }
+            CanonicalJSON.append(values?[index], to: &output)
+            output.append(UInt8(ascii: ":"))
+            CanonicalJSON.append(values?[index + 1], to: &output)
+        }
+        return output
+    }
+
+    private static func changes(_ count: Int32, _ values: Values?) -> [UInt8] {
+        var output: [UInt8] = []
+        var (old, new): ([UInt8], [UInt8]) = ([], [])
+        for index in stride(from: 0, to: Int(count) - 2, by: 3) {
+            old.removeAll(keepingCapacity: true)
+            new.removeAll(keepingCapacity: true)
+            CanonicalJSON.append(values?[index + 1], to: &old)
+            CanonicalJSON.append(values?[index + 2], to: &new)
+            guard old != new else { continue }
+            if !output.isEmpty { output.append(UInt8(ascii: ",")) }
+            CanonicalJSON.append(values?[index], to: &output)
+            output.append(UInt8(ascii: ":"))
+            output += new
+        }
+        return output
+    }
+
+    private static func object(_ count: Int32, _ values: Values?) -> [UInt8] {
+        var output: [UInt8] = [UInt8(ascii: "{")]
+        for index in 0..<Int(count) {
+            let part = CanonicalJSON.bytes(sqlite3_value_text(values?[index]), of: values?[index])
+            guard !part.isEmpty else { continue }
+            if output.count > 1 { output.append(UInt8(ascii: ",")) }
+            output += part
+        }
+        output.append(UInt8(ascii: "}"))
+        return output
+    }
+
+    private static func decode(_ context: OpaquePointer?, _ values: Values?) {
+        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
+        do throws(InvalidValue) {
+            switch try DecodedValue(json: String(cString: pointer)) {
+            case .null: sqlite3_result_null(context)
+            case .integer(let value): sqlite3_result_int64(context, value)
+            case .real(let value): sqlite3_result_double(context, value)
+            case .text(let bytes):
+                bytes.withUnsafeBytes {
+                    let start = $0.bindMemory(to: CChar.self).baseAddress
+                    sqlite3_result_text(context, start, Int32($0.count), transient)
+                    if start == nil { sqlite3_result_text(context, "", 0, transient) }
+                }
+            case .blob(let bytes):
+                bytes.withUnsafeBytes {
+                    if $0.isEmpty {
+                        sqlite3_result_zeroblob(context, 0)
+                    } else {
+                        sqlite3_result_blob(context, $0.baseAddress, Int32($0.count), transient)
+                    }
+                }
+            }
+        } catch {
+            sqlite3_result_error(context, invalidValueMark + error.reason, -1)
+        }
+    }
+
+    private static func canonical(_ context: OpaquePointer?, _ values: Values?) {
+        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
+        do throws(InvalidValue) {
+            result(context, try canonicalKey(json: String(cString: pointer)))
+        } catch {
+            sqlite3_result_error(context, invalidValueMark + error.reason, -1)
+        }
+    }
+
+    // MARK: Results
+
+    private static func result(_ context: OpaquePointer?, _ bytes: [UInt8]) {
+        bytes.withUnsafeBytes {
+            let start = $0.bindMemory(to: CChar.self).baseAddress
+            sqlite3_result_text(context, start, Int32($0.count), transient)
+            if start == nil { sqlite3_result_text(context, "", 0, transient) }
+        }
+    }
+
+    /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
+    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+}

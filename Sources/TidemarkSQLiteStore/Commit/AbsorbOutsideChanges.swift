@@ -1,0 +1,42 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+
+/// Changes that the sqlite3 shell or another program made in the zone's own tables become a revision.
+///
+/// Their triggers captured them; here they are reduced and logged like a device's change set, without an author.
+/// Where transactions ended outside is not known, so all that waits is one revision: a union of
+/// transactions is still atomic.
+extension ZoneTransaction {
+    package func absorbOutsideChanges() throws {
+        guard let range = try ReduceCapture.pending(in: db) else { return }
+        try ReduceCapture.reduce(range, schema: schema, in: db)
+        guard try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_reduced)") ?? false
+        else { return try ReduceCapture.forget(range, schema: schema, in: db) }
+        try refuseBrokenOutside()
+        let revision = try Int64.fetchOne(
+            db.cachedStatement(sql: "UPDATE tidemark_zone SET revision = revision + 1 RETURNING revision"))
+        try logReduced(id: nil, device: nil, revision: revision ?? 0, ord: nil)
+        try ReduceCapture.forget(range, schema: schema, in: db)
+    }
+
+    /// A program with `foreign_keys` off can leave references that point at nothing. No device may see one, so the
+    /// zone waits until somebody mends the rows; nothing is lost meanwhile.
+    private func refuseBrokenOutside() throws {
+        let changed = try Row.fetchAll(
+            db, sql: "SELECT DISTINCT tbl, operation = 'delete' AS deleted FROM temp.tidemark_reduced")
+        let written = Set(changed.filter { !($0["deleted"] as Bool) }.map { $0["tbl"] as String })
+        let emptied = Set(changed.filter { $0["deleted"] }.map { $0["tbl"] as String })
+        let check = ForeignKeyCheck(db, schema: schema)
+        for table in schema.tables
+        where written.contains(table.name) || table.references.contains(where: { emptied.contains($0.parent) }) {
+            guard let broken = try check.broken(in: table, limit: 1).first else { continue }
+            throw TidemarkError(
+                .unavailable,
+                "A row written into the zone's file refers to \(broken.parent) \(broken.parentKey), which does not exist.",
+                fix: "Mend it in the file: insert the parent, or update or delete the child; PRAGMA foreign_key_check lists all.",
+                place: .init(table: broken.table, key: broken.key, column: broken.column))
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+
+extension ZoneTransaction {
+    package func apply(_ ord: Int) throws {
+        do {
+            try RecordWriter(db, schema: schema, existing: .refuse).write(ord: ord)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            throw violation(of: error, ord)
+        }
+        let check = ForeignKeyCheck(db, schema: schema)
+        guard check.hasUnresolved else { return }
+        try refuseBroken(check, ord)
+    }
+
+    // MARK: Constraints
+
+    private func violation(of error: DatabaseError, _ ord: Int) -> Violation {
+        let (table, columns) = place(of: error)
+        switch error.extendedResultCode {
+        case .SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID:
+            return .conflict([
+                ConflictReason(table: table, key: "", columns: columns, rule: .unique)
+            ])
+        case .SQLITE_CONSTRAINT_FOREIGNKEY:
+            return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])
+        default:
+            return .refusal(
+                TidemarkError(
+                    .constraintViolated, "The table refuses a record: \(error.message ?? "a constraint failed").",
+                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+                    place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: columns.first)))
+        }
+    }
+
+    /// The table and columns of a message such as `UNIQUE constraint failed: zones.name, zones.area`.
+    private func place(of error: DatabaseError) -> (table: String, columns: [String]) {
+        let names = (error.message ?? "").split(separator: ": ").last.map { $0.split(separator: ", ") } ?? []
+        for table in schema.tables {
+            let columns = table.columns.map(\.name).filter { names.contains("\(table.name).\($0)") }
+            if !columns.isEmpty { return (table.name, columns) }
+        }
+        return ("", [])
+    }
+
+    // MARK: References
+
+    private func refuseBroken(_ check: ForeignKeyCheck, _ ord: Int) throws {
+        let touched = Set(try touchedTables(ord).map(\.name))
+        let suspects = schema.tables.filter { table in
+            touched.contains(table.name) || table.references.contains { touched.contains($0.parent) }
+        }
+        let broken = try suspects.flatMap { try check.broken(in: $0) }
+        let reasons = try broken.map { reference -> ConflictReason in
+            guard try isStaged(reference.table, reference.key, ord) else {
+                return ConflictReason(
+                    table: reference.parent, key: reference.parentKey, columns: [], rule: .referenced)
+            }
+            if reference.isToKey, try isStaged(reference.parent, reference.parentKey, ord) {
+                return ConflictReason(
+                    table: reference.parent, key: reference.parentKey, columns: [], rule: .referenced)
+            }
+            guard reference.isToKey, try wasDeleted(reference.parent, reference.parentKey) else {
+                throw Violation.refusal(
+                    TidemarkError(
+                        .brokenReference,
+                        "The record refers to \(reference.parent) \(reference.parentKey), which does not exist.",
+                        fix: "Create the parent in the same or an earlier change set, or refer to another.",
+                        place: .init(
+                            changeSet: ord, table: reference.table, key: reference.key,
+                            column: reference.column)))
+            }
+            return ConflictReason(
+                table: reference.table, key: reference.key, columns: [reference.column],
+                rule: .parentDeleted)
+        }
+        throw Violation.conflict(
+            reasons.isEmpty
+                ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons)
+    }
+
+    private func isStaged(_ table: String, _ key: String, _ ord: Int) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND key = ?)"),
+            arguments: [ord, table, key]) ?? false
+    }
+
+    private func wasDeleted(_ table: String, _ key: String) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_log WHERE tbl = ? AND key = ?)"),
+            arguments: [table, key]) ?? false
+    }
+}

@@ -1,0 +1,121 @@
+import Foundation
+import GRDB
+package import TidemarkCore
+package import TidemarkServer
+import TidemarkSQLite
+
+extension ZoneTransaction {
+    package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
+        let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
+        let text = String(decoding: body, as: UTF8.self)
+        guard try Bool.fetchOne(db, sql: "SELECT json_valid(?) AND json_type(?1) = 'object'", arguments: [text]) ?? false
+        else { throw Self.malformed(body) }
+        try refuseUnknownMembers(text)
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT json_type(?1, '$.maxRevision') AS revision_type, ?1 ->> '$.maxRevision' AS revision,
+                    ?1 ->> '$.device' AS device, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.schema' AS schema,
+                    json_type(?1, '$.limit') AS limit_type, ?1 ->> '$.limit' AS "limit",
+                    coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
+                    coalesce(?1 -> '$.changeSets', '[]') AS sets
+                """, arguments: [text])
+        guard let row, row["revision_type"] as String? == "integer",
+            let revision = row["revision"] as Int64?, revision >= 0
+        else {
+            throw Self.envelopeError(
+                "maxRevision is missing or is no revision.", "the latest revision that you have, 0 at first")
+        }
+        guard row["sets_type"] as String? == "array" else {
+            throw Self.envelopeError("changeSets is not an array.", "an array of change sets, possibly empty")
+        }
+        let limitType: String? = row["limit_type"]
+        let limit: Int? = limitType == "integer" ? row["limit"] : nil
+        guard limitType == nil || (limit ?? 0) > 0 else {
+            throw Self.envelopeError(
+                "limit is no positive integer.", "the most revisions that you want in the answer")
+        }
+        try staging.stage(changeSets: row["sets"])
+        try refuseForeignIds()
+        return SyncRequest(
+            maxRevision: revision, device: row["device"], epoch: row["epoch"], schema: row["schema"],
+            limit: limit, changeSets: try envelopes(limits))
+    }
+
+    /// Reads id and `after` of each staged change set.
+    private func envelopes(_ limits: Limits) throws -> [SyncRequest.Envelope] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT ord, json, lower(json ->> '$.id') AS id, json_type(json, '$.id') AS id_type,
+                    json_type(json, '$.after') AS after_type,
+                    CASE json_type(json, '$.after') WHEN 'text' THEN json_array(json ->> '$.after')
+                        WHEN 'array' THEN json -> '$.after' ELSE '[]' END AS after
+                FROM temp.tidemark_staged_set ORDER BY ord
+                """)
+        guard rows.count <= limits.changeSetsPerRequestMax else {
+            throw TidemarkError(
+                .tooLarge, "The request has \(rows.count) change sets.",
+                fix: "Send at most \(limits.changeSetsPerRequestMax) at a time.")
+        }
+        return try rows.map { row in
+            let after = try String.fetchAll(
+                db.cachedStatement(sql: "SELECT lower(value) FROM json_each(?)"), arguments: [row["after"]])
+            let id: String? = row["id"]
+            guard ([id].compactMap { $0 } + after).allSatisfy({ UUID(uuidString: $0) != nil }),
+                ["text", nil].contains(row["id_type"] as String?),
+                ["text", "array", nil].contains(row["after_type"] as String?)
+            else {
+                throw TidemarkError(
+                    .malformedRequest, "id or after is not a UUID.",
+                    fix: "An id is 128 random bits written as a UUID; after names one, or is an array of some.",
+                    place: .init(changeSet: row["ord"]))
+            }
+            return SyncRequest.Envelope(ord: row["ord"], id: id, after: after, hash: ContentHash.of(row["json"]))
+        }
+    }
+
+    /// Integer keys of new records are the server's to give; a client writes negative ones.
+    private func refuseForeignIds() throws {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT ord, tbl, key FROM temp.tidemark_staged JOIN temp.tidemark_table AS t USING (tbl)
+                WHERE t.kind = 'integer' AND operation = 'create' AND key NOT LIKE '-%' LIMIT 1
+                """)
+        guard let row else { return }
+        throw TidemarkError(
+            .invalidKey, "A record of this table is created under a temporary id, which is negative.",
+            fix: "Create it as -1, -2 and so on; the answer tells the permanent id.",
+            place: .init(changeSet: row["ord"], table: row["tbl"], key: row["key"]))
+    }
+
+    private func refuseUnknownMembers(_ text: String) throws {
+        let names = try String.fetchAll(db, sql: "SELECT key FROM json_each(?)", arguments: [text])
+        if let unknown = names.first(where: { !WireName.requestMembers.contains($0) }) {
+            throw Self.envelopeError("The request has a member \(unknown).", "not part of the protocol")
+        }
+        guard Set(names).count == names.count else {
+            throw TidemarkError(
+                .duplicateName, "The request has a member twice.", fix: "Give each name once.")
+        }
+    }
+
+    private static func envelopeError(_ message: String, _ fix: String) -> TidemarkError {
+        TidemarkError(.malformedRequest, message, fix: "It is \(fix); see PROTOCOL.md.")
+    }
+
+    /// Explains where a body stops being JSON, for people who type it by hand.
+    private static func malformed(_ body: [UInt8]) -> TidemarkError {
+        var cause = "it is not a JSON object"
+        do {
+            _ = try JSONSerialization.jsonObject(with: Data(body))
+        } catch {
+            let detail = (error as NSError).userInfo["NSDebugDescription"] as? String
+            cause = detail ?? "it is not JSON"
+        }
+        return TidemarkError(
+            .malformedRequest, "The body cannot be read: \(cause)",
+            fix: #"The shortest request is {"maxRevision":0,"changeSets":[]}."#)
+    }
+}

@@ -1,0 +1,78 @@
+import GRDB
+import TidemarkCore
+package import TidemarkServer
+import TidemarkSQLite
+
+/// The log: what a commit changed, as JSON ready to send, made once from the rows by the database.
+extension ZoneTransaction {
+    package func log(
+        _ envelope: SyncRequest.Envelope, revision: Int64, device: String?
+    ) throws -> String {
+        var body = try ChangeSetJSON.render(
+            .init(id: envelope.id, revision: revision), [], in: db)
+        if let range = try ReduceCapture.pending(in: db) {
+            try ReduceCapture.reduce(range, schema: schema, in: db)
+            body = try logReduced(
+                id: envelope.id, device: device, revision: revision, ord: envelope.ord)
+            try ReduceCapture.forget(range, schema: schema, in: db)
+        } else {
+            try insertRevision(revision, envelope.id, device, body)
+        }
+        try keep(envelope, device: device, revision: revision, body: body)
+        return body
+    }
+
+    /// Logs the reduced changes, and returns them as their author sees them.
+    ///
+    /// - Parameter ord: The author's change set, whose temporary ids the author's copy names.
+    @discardableResult
+    func logReduced(id: String?, device: String?, revision: Int64, ord: Int?) throws -> String {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_log (tbl, key, revision, operation, columns)
+                SELECT tbl, key, ?, operation, CASE operation WHEN 'update'
+                    THEN (SELECT json_group_array(j.key) FROM json_each(attributes) AS j) END
+                FROM temp.tidemark_reduced
+                """
+        ).execute(arguments: [revision])
+        let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
+        let tables = schema.tables.filter { names.contains($0.name) }
+        let header = ChangeSetJSON.Header(id: id, revision: revision)
+        let body = try ChangeSetJSON.render(
+            header, tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: nil) }, in: db)
+        try insertRevision(revision, id, device, body)
+        guard let ord else { return body }
+        return try ChangeSetJSON.render(
+            header, tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord) }, in: db)
+    }
+
+    private func insertRevision(
+        _ revision: Int64, _ id: String?, _ device: String?, _ body: String
+    ) throws {
+        try db.cachedStatement(sql: "INSERT INTO tidemark_revision VALUES (?, ?, ?, ?)").execute(
+            arguments: [revision, id, device, body])
+    }
+
+    package func catchUp(
+        after revision: Int64, through last: Int64, limit: Int, bytesMax: Int, device: String?
+    ) throws -> CatchUp {
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT r.revision, coalesce(v.body, r.body) AS body FROM tidemark_revision AS r
+                    LEFT JOIN tidemark_verdict AS v ON v.id = r.id AND v.device = ?
+                    WHERE r.revision > ? AND r.revision <= ? ORDER BY r.revision
+                    """), arguments: [device, revision, last])
+        var (bodies, bytes, reached) = ([String](), 0, revision)
+        while let row = try rows.next() {
+            let body: String = row["body"]
+            bytes += body.utf8.count
+            guard bodies.isEmpty || bodies.count < limit && bytes <= bytesMax else {
+                return CatchUp(bodies: bodies, revision: reached, hasMore: true)
+            }
+            bodies.append(body)
+            reached = row["revision"]
+        }
+        return CatchUp(bodies: bodies, revision: max(reached, revision), hasMore: false)
+    }
+}

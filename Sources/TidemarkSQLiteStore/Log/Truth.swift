@@ -1,0 +1,93 @@
+import GRDB
+import TidemarkCore
+package import TidemarkServer
+import TidemarkSQLite
+
+/// The truth for a refused change set, from which a device repairs itself without an undo log.
+///
+/// Every record that the change set touched comes as it is now: whole in `update`, or in `delete` when there is
+/// none. With a refused deletion come the records that refer to it, and those that refer to them, because
+/// the device's own cascade may have taken them along; with a refused unique value comes its holder.
+extension ZoneTransaction {
+    package func refuse(
+        _ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason]
+    ) throws -> String {
+        try db.execute(
+            sql: """
+                CREATE TEMP TABLE IF NOT EXISTS tidemark_truth (
+                    tbl TEXT, key TEXT, follows INTEGER, PRIMARY KEY (tbl, key)
+                ) WITHOUT ROWID;
+                DELETE FROM temp.tidemark_truth;
+                """)
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_truth
+                SELECT tbl, key, operation = 'delete' FROM temp.tidemark_staged WHERE ord = ?
+                """
+        ).execute(arguments: [envelope.ord])
+        for reason in reasons where !reason.key.isEmpty {
+            try add(reason.table, reason.key)
+        }
+        if reasons.contains(where: { $0.rule == ConflictRule.unique.rawValue }) {
+            for table in try touchedTables(envelope.ord) { try addHolders(table, envelope.ord) }
+        }
+        try addChildren()
+        let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_truth")
+        let sources = schema.tables.filter { names.contains($0.name) }.map { ChangeSetJSON.Source(truth: $0) }
+        let body = try ChangeSetJSON.render(.init(id: envelope.id, reasons: reasons), sources, in: db)
+        try keep(envelope, device: device, revision: nil, body: body)
+        return body
+    }
+
+    private func add(_ table: String, _ key: String) throws {
+        try db.cachedStatement(sql: "INSERT OR IGNORE INTO temp.tidemark_truth VALUES (?, ?, 0)").execute(
+            arguments: [table, key])
+    }
+
+    /// Adds the children of refused deletions, level by level.
+    private func addChildren() throws {
+        var added = 1
+        while added > 0 {
+            added = 0
+            for parent in schema.tables {
+                for (child, reference) in schema.references(to: parent.name) {
+                    let columns = zip(reference.columns, reference.parentColumns).map {
+                        "c.\(SQLText.name($0)) = p.\(SQLText.name($1))"
+                    }
+                    try db.cachedStatement(
+                        sql: """
+                            INSERT OR IGNORE INTO temp.tidemark_truth
+                            SELECT \(SQLText.literal(child.name)), \(RowJSON.key(child, alias: "c.")), 1
+                            FROM temp.tidemark_truth AS w
+                            JOIN main.\(SQLText.name(parent.name)) AS p ON \(KeySQL.match(parent, key: "w.key", alias: "p."))
+                            JOIN main.\(SQLText.name(child.name)) AS c ON \(columns.joined(separator: " AND "))
+                            WHERE w.tbl = \(SQLText.literal(parent.name)) AND w.follows LIMIT \(Limits.standard.relatedRecordsMax)
+                            """
+                    ).execute()
+                    added += db.changesCount
+                }
+            }
+            let total = try Int.fetchOne(db, sql: "SELECT count(*) FROM temp.tidemark_truth") ?? 0
+            if total > Limits.standard.relatedRecordsMax { return }
+        }
+    }
+
+    /// Adds the records that hold the unique values which staged records wanted.
+    private func addHolders(_ table: SyncedTable, _ ord: Int) throws {
+        for unique in table.uniques where !unique.isEmpty {
+            let cells = unique.indices.map {
+                "JOIN temp.tidemark_staged_cell AS c\($0) ON c\($0).rec = s.rec AND c\($0).col = \(SQLText.literal(unique[$0]))"
+            }
+            let match = unique.indices.map { "t.\(SQLText.name(unique[$0])) = c\($0).value" }
+            try db.cachedStatement(
+                sql: """
+                    INSERT OR IGNORE INTO temp.tidemark_truth
+                    SELECT s.tbl, \(RowJSON.key(table, alias: "t.")), 0
+                    FROM temp.tidemark_staged AS s \(cells.joined(separator: " "))
+                    JOIN main.\(SQLText.name(table.name)) AS t ON \(match.joined(separator: " AND "))
+                    WHERE s.ord = ? AND s.tbl = \(SQLText.literal(table.name))
+                    """
+            ).execute(arguments: [ord])
+        }
+    }
+}

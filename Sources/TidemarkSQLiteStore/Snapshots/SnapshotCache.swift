@@ -1,0 +1,66 @@
+import Foundation
+import TidemarkCore
+import TidemarkServer
+
+/// Keeps the latest snapshot file, and builds a new one when the zone has moved on.
+///
+/// State: `current` is the newest file, `readers` counts who is sending which file, `building` is the build in
+/// progress, which later callers join. A file goes away when it is neither current nor being sent.
+actor SnapshotCache {
+    private let builder: SnapshotBuilder
+    private let directory: String
+    private let stem: String
+    private var current: SnapshotFile?
+    private var readers: [SnapshotFile: Int] = [:]
+    private var building: (state: ZoneState, task: Task<SnapshotFile?, any Error>)?
+
+    init(builder: SnapshotBuilder, besides zonePath: String) {
+        self.builder = builder
+        let url = URL(fileURLWithPath: zonePath)
+        directory = url.deletingLastPathComponent().path
+        stem = ".\(url.lastPathComponent).snapshot"
+    }
+
+    /// The snapshot at a state of the zone, or nil when the file has changes that no revision has.
+    func snapshot(at state: ZoneState) async throws -> SnapshotFile? {
+        if let current, current.epoch == state.epoch, current.revision >= state.revision {
+            readers[current, default: 0] += 1
+            return current
+        }
+        let task: Task<SnapshotFile?, any Error>
+        if let building, building.state == state {
+            task = building.task
+        } else {
+            let (builder, path) = (builder, "\(directory)/\(stem)-\(state.revision).gz")
+            task = Task { try await Self.build(builder, path) }
+            building = (state, task)
+        }
+        let file = try await task.value
+        // Others may have finished meanwhile; only a newer file replaces the current one.
+        if building?.state == state { building = nil }
+        guard let file else { return nil }
+        if file != current {
+            let old = current
+            current = file
+            if let old, readers[old] == nil { removeIfThere(old.path) }
+        }
+        readers[file, default: 0] += 1
+        return file
+    }
+
+    func release(_ file: SnapshotFile) {
+        readers[file, default: 1] -= 1
+        guard readers[file] == 0 else { return }
+        readers[file] = nil
+        if file != current { removeIfThere(file.path) }
+    }
+
+    /// Builds on a thread of its own: the work is all disk and SQLite.
+    private static func build(_ builder: SnapshotBuilder, _ path: String) async throws -> SnapshotFile? {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread {
+                continuation.resume(with: Result { try builder.build(at: path) })
+            }
+        }
+    }
+}

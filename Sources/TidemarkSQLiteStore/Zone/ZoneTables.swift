@@ -1,0 +1,60 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// The bookkeeping of a zone's file, beside the app's own tables.
+///
+/// | table | a row is |
+/// | --- | --- |
+/// | `tidemark_zone` | the zone: epoch, latest revision, horizon |
+/// | `tidemark_revision` | a committed change set, as JSON ready to send |
+/// | `tidemark_log` | a record's change in a revision, without values |
+/// | `tidemark_verdict` | what was answered to a change set id |
+/// | `tidemark_idmap` | the permanent id that a device's temporary id became |
+/// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
+enum ZoneTables {
+    static let sql = """
+        CREATE TABLE IF NOT EXISTS tidemark_zone (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            name TEXT NOT NULL,
+            epoch TEXT NOT NULL,
+            revision INTEGER NOT NULL,
+            horizon INTEGER NOT NULL,
+            adopted INTEGER NOT NULL
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_revision (
+            revision INTEGER PRIMARY KEY,
+            id TEXT,
+            device TEXT,
+            body TEXT NOT NULL
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_log (
+            tbl TEXT NOT NULL,
+            key TEXT NOT NULL,
+            revision INTEGER NOT NULL,
+            operation TEXT NOT NULL,
+            columns TEXT,
+            PRIMARY KEY (tbl, key, revision)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_verdict (
+            id TEXT PRIMARY KEY,
+            device TEXT,
+            hash TEXT NOT NULL,
+            revision INTEGER,
+            after TEXT NOT NULL,
+            body TEXT NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS tidemark_verdict_revision ON tidemark_verdict (revision);
+        CREATE TABLE IF NOT EXISTS tidemark_idmap (
+            device TEXT NOT NULL,
+            tbl TEXT NOT NULL,
+            temporary INTEGER NOT NULL,
+            permanent INTEGER NOT NULL,
+            PRIMARY KEY (device, tbl, temporary)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_identity (
+            tbl TEXT PRIMARY KEY,
+            next INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        """
+}

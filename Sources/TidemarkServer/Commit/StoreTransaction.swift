@@ -1,0 +1,124 @@
+public import TidemarkCore
+
+/// One transaction on one zone, as the engine sees it. The seam between the rules and a database.
+///
+/// Every function works on sets: its cost in statements depends on the number of tables, not of rows. All are
+/// synchronous and run on the store's own thread. The staged rows of a request are known by the change set's
+/// number. What a store throws besides ``TidemarkCore/TidemarkError`` and ``Violation`` is a failure of the database.
+public protocol StoreTransaction {
+    /// What the zone is at now.
+    func zone() throws -> ZoneState
+
+    /// Parses a body, checks every name, key and value in it, and stages its rows.
+    func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest
+
+    /// Takes changes that other programs made in the tables into the log, as one revision if there are any.
+    func absorbOutsideChanges() throws
+
+    /// What was answered to a change set before.
+    func verdict(of id: String) throws -> Verdict?
+
+    /// The revisions of the change sets named, and of all that they depended on.
+    ///
+    /// - Throws: `predecessorMissing` when one is unknown.
+    func ancestry(of ids: [String]) throws -> Ancestry
+
+    /// Makes temporary ids known that the device's earlier change sets were given permanent ones for.
+    func recallIdentities(device: String?) throws
+
+    /// Runs `body`; when it throws, everything it did is undone.
+    func attempt<Result>(_ body: () throws -> Result) throws -> Result
+
+    /// Takes the next revision, gives permanent ids to created records and rewrites all references to them.
+    func begin(_ ord: Int, device: String?) throws -> Int64
+
+    /// The conflict policy of a table.
+    func policy(of table: String) throws -> ConflictPolicy
+
+    /// The records of a change set that somebody else changed after `base`, except in revisions `seen`.
+    func contentions(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention]
+
+    /// Writes the staged rows into the tables.
+    ///
+    /// - Throws: ``Violation`` when a constraint refuses, or a reference is left pointing at nothing.
+    func apply(_ ord: Int) throws
+
+    /// Logs what the transaction changed since `begin`, at the revision, and keeps the verdict.
+    ///
+    /// - Returns: The change set as its author receives it, JSON.
+    func log(_ envelope: SyncRequest.Envelope, revision: Int64, device: String?) throws -> String
+
+    /// The truth for a refused change set: every record it touched and those related to them, JSON. Keeps
+    /// the verdict.
+    func refuse(
+        _ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason]
+    ) throws -> String
+
+    /// The change sets after a revision, oldest first, as the device may see them.
+    func catchUp(
+        after revision: Int64, through last: Int64, limit: Int, bytesMax: Int, device: String?
+    ) throws -> CatchUp
+}
+
+/// Where a zone stands.
+public struct ZoneState: Hashable, Sendable {
+    /// The random id of this history.
+    public let epoch: String
+    /// The latest revision.
+    public let revision: Int64
+    /// The revision from which on the log is complete; a device behind it needs a snapshot.
+    public let horizon: Int64
+    /// The hash of the shape of the zone's tables.
+    public let schema: String
+
+    /// Makes a state.
+    public init(epoch: String, revision: Int64, horizon: Int64, schema: String) {
+        (self.epoch, self.revision) = (epoch, revision)
+        (self.horizon, self.schema) = (horizon, schema)
+    }
+}
+
+/// What was answered to a change set.
+public struct Verdict: Hashable, Sendable {
+    /// The device that sent it.
+    public let device: String?
+    /// The hash of its content.
+    public let hash: String
+    /// The revision it became, or nil when it was refused as a conflict.
+    public let revision: Int64?
+    /// The answer's bytes.
+    public let body: String
+
+    /// Makes a verdict.
+    public init(device: String?, hash: String, revision: Int64?, body: String) {
+        (self.device, self.hash, self.revision, self.body) = (device, hash, revision, body)
+    }
+}
+
+/// What a change set builds on.
+public struct Ancestry: Hashable, Sendable {
+    /// The revisions of its ancestors: changes that its author had seen, being their own.
+    public let revisions: [Int64]
+    /// Whether one of those that it names directly was refused.
+    public let isRefused: Bool
+
+    /// Makes an ancestry.
+    public init(revisions: [Int64], isRefused: Bool) {
+        (self.revisions, self.isRefused) = (revisions, isRefused)
+    }
+}
+
+/// Change sets for a device that is behind.
+public struct CatchUp: Hashable, Sendable {
+    /// The change sets, JSON each.
+    public let bodies: [String]
+    /// The last revision among them, or the one asked after when there are none.
+    public let revision: Int64
+    /// Whether there are more.
+    public let hasMore: Bool
+
+    /// Makes a catch-up.
+    public init(bodies: [String], revision: Int64, hasMore: Bool) {
+        (self.bodies, self.revision, self.hasMore) = (bodies, revision, hasMore)
+    }
+}

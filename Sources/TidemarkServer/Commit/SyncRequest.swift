@@ -1,0 +1,41 @@
+/// A request's envelope. Its rows stay with the store, which stages them in sets.
+public struct SyncRequest: Hashable, Sendable {
+    /// One incoming change set, without its rows.
+    public struct Envelope: Hashable, Sendable {
+        /// Its index in the request, by which the store knows its staged rows.
+        public let ord: Int
+        /// The id that makes a retry harmless, in lower case; nil in the short form.
+        public let id: String?
+        /// The ids of the change sets that this one depends on.
+        public let after: [String]
+        /// SHA-256 of its JSON, in lower-case hexadecimal.
+        public let hash: String
+
+        /// Makes an envelope.
+        public init(ord: Int, id: String?, after: [String], hash: String) {
+            (self.ord, self.id, self.after, self.hash) = (ord, id, after, hash)
+        }
+    }
+
+    /// The revision that the device has: the base of every record that names none itself.
+    public let maxRevision: Int64
+    /// The device, when it says who it is.
+    public let device: String?
+    /// The history that the device knows.
+    public let epoch: String?
+    /// The hash of the shape of the device's tables.
+    public let schema: String?
+    /// The most revisions that the device wants in the answer.
+    public let limit: Int?
+    /// The change sets in the device's order.
+    public let changeSets: [Envelope]
+
+    /// Makes a request.
+    public init(
+        maxRevision: Int64, device: String?, epoch: String?, schema: String?, limit: Int?,
+        changeSets: [Envelope]
+    ) {
+        (self.maxRevision, self.device, self.epoch) = (maxRevision, device, epoch)
+        (self.schema, self.limit, self.changeSets) = (schema, limit, changeSets)
+    }
+}

@@ -1,0 +1,42 @@
+public import TidemarkCore
+
+/// What a server offers to whoever carries its messages: the seam between HTTP and the engine.
+///
+/// Safe to call from any task. Every function throws ``TidemarkError`` for what a client can mend; any other
+/// error is a defect or a failing disk, and its details are for the log alone.
+public protocol SyncService: Sendable {
+    /// Answers one round of synchronisation.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone's name.
+    ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
+    /// - Returns: The answer, JSON. What it acknowledges is durable.
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
+
+    /// A snapshot of the zone as a gzip file that stays readable until ``releaseSnapshot(_:)``.
+    func snapshot(zone: String) async throws -> SnapshotFile
+
+    /// Tells that a snapshot has been sent, or that sending it failed.
+    func releaseSnapshot(_ snapshot: SnapshotFile) async
+
+    /// The content hash of every table.
+    func digest(zone: String) async throws -> ZoneDigest
+}
+
+/// A SQLite file holding a zone at one revision, compressed, on the server's disk.
+public struct SnapshotFile: Hashable, Sendable {
+    /// Where it is.
+    public let path: String
+    /// Its length, in bytes.
+    public let byteCount: Int64
+    /// The zone's epoch.
+    public let epoch: String
+    /// The revision that it holds.
+    public let revision: Int64
+
+    /// Makes a description of a file.
+    public init(path: String, byteCount: Int64, epoch: String, revision: Int64) {
+        (self.path, self.byteCount) = (path, byteCount)
+        (self.epoch, self.revision) = (epoch, revision)
+    }
+}

@@ -1,0 +1,100 @@
+import Foundation
+import Testing
+import TidemarkGzip
+
+@Suite struct GzipStreamTests {
+    @Test(arguments: [1, 7, 4_096, 300_000])
+    func `A14: pieces of any size decompress to the same bytes`(pieceBytes: Int) throws {
+        let bytes = sampleBytes(count: 200_000)
+        let compressed = compressInPieces(bytes, pieceBytes: pieceBytes)
+        let gunzip = Gunzip(bytesMax: bytes.count)
+        var output: [UInt8] = []
+        for start in stride(from: 0, to: compressed.count, by: pieceBytes) {
+            gunzip.feed(Array(compressed[start...].prefix(pieceBytes)))
+            while let block = try gunzip.next() {
+                #expect(block.count <= Gunzip.blockBytesMax)
+                output += block
+            }
+        }
+        try gunzip.finish()
+        #expect(output == bytes)
+        #expect(gunzip.byteCount == bytes.count)
+    }
+
+    @Test func `a download cut in the middle fails at its end`() throws {
+        let compressed = gzip(sampleBytes(count: 200_000))
+        let gunzip = Gunzip(bytesMax: 200_000)
+        gunzip.feed(Array(compressed.prefix(compressed.count / 2)))
+        while try gunzip.next() != nil {}
+        #expect(throws: GzipError.truncated) { try gunzip.finish() }
+    }
+
+    @Test func `bytes that arrive in a piece of their own after the end are refused`() throws {
+        let gunzip = Gunzip(bytesMax: 100)
+        gunzip.feed(gzip([1, 2, 3]))
+        #expect(try gunzip.next() == [1, 2, 3])
+        #expect(try gunzip.next() == nil)
+        gunzip.feed([0])
+        #expect(throws: GzipError.trailingGarbage) { try gunzip.next() }
+    }
+
+    @Test func `a file survives compression and decompression`() throws {
+        try inTemporaryDirectory { directory in
+            let bytes = sampleBytes(count: 1_500_000)
+            try Data(bytes).write(to: directory.appending(path: "plain"))
+            try GzipFile.compress(directory.path + "/plain", to: directory.path + "/gz")
+            try GzipFile.decompress(
+                directory.path + "/gz",
+                to: directory.path + "/back",
+                bytesMax: bytes.count
+            )
+            #expect(try Data(contentsOf: directory.appending(path: "back")) == Data(bytes))
+        }
+    }
+
+    @Test func `a file that turns out damaged leaves no half-written file behind`() throws {
+        try inTemporaryDirectory { directory in
+            let compressed = gzip(sampleBytes(count: 500_000))
+            let cut = Data(compressed.prefix(compressed.count - 10))
+            try cut.write(to: directory.appending(path: "gz"))
+            #expect(throws: GzipError.truncated) {
+                try GzipFile.decompress(
+                    directory.path + "/gz",
+                    to: directory.path + "/back",
+                    bytesMax: 1 << 20
+                )
+            }
+            let left = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+            #expect(left == ["gz"])
+        }
+    }
+
+    @Test func `a missing file is named together with the system's reason`() throws {
+        try inTemporaryDirectory { directory in
+            let missing = directory.path + "/missing"
+            let error = #expect(throws: GzipError.self) {
+                try GzipFile.compress(missing, to: directory.path + "/gz")
+            }
+            #expect(error?.description == "cannot open \(missing): No such file or directory")
+        }
+    }
+
+    private func compressInPieces(_ bytes: [UInt8], pieceBytes: Int) -> [UInt8] {
+        let gzip = Gzip()
+        var compressed: [UInt8] = []
+        for start in stride(from: 0, to: bytes.count, by: pieceBytes) {
+            gzip.feed(Array(bytes[start...].prefix(pieceBytes)))
+            while let block = gzip.next() { compressed += block }
+        }
+        gzip.finish()
+        while let block = gzip.next() { compressed += block }
+        return compressed
+    }
+
+    private func inTemporaryDirectory(_ body: (URL) throws -> Void) throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { #expect(throws: Never.self) { try FileManager.default.removeItem(at: directory) } }
+        try body(directory)
+    }
+}

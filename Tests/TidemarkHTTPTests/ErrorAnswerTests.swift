@@ -1,0 +1,140 @@
+import Foundation
+import NIOCore
+import Testing
+import TidemarkCore
+
+@testable import TidemarkHTTP
+
+/// How errors look from outside.
+@Suite struct ErrorAnswerTests {
+    private static let statuses: [(ErrorCode, Int)] = [
+        (.malformedRequest, 400), (.duplicateName, 400), (.unknownTable, 400),
+        (.unknownColumn, 400), (.invalidValue, 400), (.invalidKey, 400),
+        (.unknownTemporaryId, 400), (.invalidArgument, 400), (.unknownZone, 404),
+        (.unknownPath, 404), (.methodNotAllowed, 405), (.revisionAhead, 409),
+        (.epochMismatch, 409), (.schemaMismatch, 409), (.changeSetIdReused, 409),
+        (.predecessorMissing, 409), (.syncInProgress, 409), (.snapshotRequired, 410),
+        (.tooLarge, 413), (.unsupportedEncoding, 415), (.brokenReference, 422),
+        (.constraintViolated, 422), (.unavailable, 503), (.internalFailure, 500),
+        (.unusableFile, 500), (.unsyncableSchema, 500), (.unreachable, 500),
+        (.invalidResponse, 500), (ErrorCode(rawValue: "someLaterCode"), 500),
+    ]
+
+    @Test(arguments: statuses)
+    func `every error keeps its code, words, recovery and place on the wire`(
+        code: ErrorCode,
+        status: Int
+    ) async throws {
+        let place = TidemarkError.Place(
+            changeSet: 2,
+            id: "c0ffee",
+            table: "cities",
+            key: "[1,\"é\"]",
+            column: "name"
+        )
+        let thrown = TidemarkError(code, "What happened.", fix: "What to do.", place: place)
+        try await TestServer.run(ScriptedService { _, _ in throw thrown }) { server in
+            let answer = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer()))
+            #expect(answer.status == status)
+            #expect(answer.headers.first(name: "Content-Type") == "application/json")
+            #expect(answer.text.hasSuffix("}\n"))
+            #expect(try answer.error == thrown)
+            #expect(answer.text.contains(#""recovery":"\#(thrown.recovery.rawValue)""#))
+            let retryAfter = answer.headers.first(name: "Retry-After")
+            #expect(retryAfter == (code == .unavailable ? "5" : nil))
+        }
+    }
+
+    @Test func `a place holds only what is known`() async throws {
+        let thrown = TidemarkError(
+            .unknownTable,
+            "No table tems.",
+            fix: "Write teams.",
+            place: .init(changeSet: 0, table: "tems")
+        )
+        try await TestServer.run(ScriptedService { _, _ in throw thrown }) { server in
+            let answer = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer()))
+            #expect(
+                answer.text == """
+                    {"error":{"code":"unknownTable","fix":"Write teams.",\
+                    "message":"No table tems.","place":{"changeSet":0,"table":"tems"},\
+                    "recovery":"permanent"}}
+
+                    """
+            )
+        }
+    }
+
+    @Test func `a defect is told to the log alone, with an id to find it by`() async throws {
+        struct Defect: Error { let secret = "hunter2" }
+        try await TestServer.run(ScriptedService { _, _ in throw Defect() }) { server in
+            let answer = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer()))
+            #expect(answer.status == 500)
+            let error = try answer.error
+            #expect(error.code == .internalFailure)
+            #expect(error.place == TidemarkError.Place())
+            #expect(!answer.text.contains("hunter2"))
+            #expect(!answer.text.contains("Defect"))
+            #expect(!"\(answer.headers)".contains("hunter2"))
+            #expect(server.log.all.contains { $0.hasPrefix("error:") && $0.contains("hunter2") })
+        }
+    }
+
+    @Test(arguments: ["/", "/synk", "/zones/a/b/sync", "/zones", "/healthz/x"])
+    func `an unknown path names the paths that exist`(path: String) async throws {
+        try await TestServer.run(ScriptedService()) { server in
+            let answer = try await server.send(.GET, path)
+            #expect(answer.status == 404)
+            let error = try answer.error
+            #expect(error.code == .unknownPath)
+            #expect(error.message.contains(path))
+            #expect(error.fix.contains("POST /sync"))
+            #expect(error.fix.contains("GET /snapshot"))
+        }
+    }
+
+    @Test func `a wrong method names the right one`() async throws {
+        try await TestServer.run(ScriptedService()) { server in
+            let get = try await server.send(.GET, "/zones/teams/sync")
+            #expect(get.status == 405)
+            #expect(get.headers.first(name: "Allow") == "POST")
+            #expect(try get.error.fix == "Use POST /zones/teams/sync.")
+            let post = try await server.send(
+                .POST,
+                "/snapshot",
+                body: .bytes(ByteBuffer(string: "{}"))
+            )
+            #expect(post.status == 405)
+            #expect(post.headers.first(name: "Allow") == "GET, HEAD")
+            #expect(try post.error.code == .methodNotAllowed)
+        }
+    }
+
+    @Test func `every request leaves one line in the log, without its query`() async throws {
+        try await TestServer.run(ScriptedService()) { server in
+            _ = try await server.send(.GET, "/healthz?token=hunter2")
+            _ = try await server.send(.GET, "/nowhere")
+            let lines = server.log.all.filter { $0.contains(" ms") }
+            #expect(lines.count == 2)
+            #expect(lines[0].hasPrefix("info: GET /healthz 200 3 B "))
+            #expect(lines[1].hasPrefix("info: GET /nowhere 404 "))
+            #expect(!lines.joined().contains("hunter2"))
+        }
+    }
+
+    @Test func `a port that is taken is a typed error, not a crash`() async throws {
+        try await TestServer.run(ScriptedService()) { server in
+            let second = TidemarkServerApplication(
+                service: ScriptedService(),
+                port: server.port,
+                logger: server.log.logger
+            )
+            let error = await #expect(throws: TidemarkError.self) {
+                try await second.run(stopsOnSignals: false)
+            }
+            #expect(error?.code == .invalidArgument)
+            #expect(error?.message.contains("127.0.0.1:\(server.port)") == true)
+            #expect(error?.message.contains("Address already in use") == true)
+        }
+    }
+}

@@ -1,0 +1,64 @@
+import Foundation
+import NIOConcurrencyHelpers
+import TidemarkCore
+import TidemarkServer
+
+/// A service that answers what its test says: these tests are about HTTP, not about the engine.
+final class ScriptedService: SyncService {
+    typealias Sync = @Sendable (_ zone: String, _ body: [UInt8]) async throws -> [UInt8]
+
+    private let answer: Sync
+    private let file: SnapshotFile?
+    private let seen = NIOLockedValueBox<[Call]>([])
+    private let releaseEvents = AsyncStream.makeStream(of: SnapshotFile.self)
+
+    /// One request that reached the service.
+    struct Call: Hashable {
+        let zone: String
+        let body: [UInt8]
+    }
+
+    init(snapshot: SnapshotFile? = nil, sync: @escaping Sync = { _, body in body }) {
+        (file, answer) = (snapshot, sync)
+    }
+
+    /// The requests so far.
+    var calls: [Call] { seen.withLockedValue { $0 } }
+    /// The snapshots given back.
+    var releases: AsyncStream<SnapshotFile> { releaseEvents.stream }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        seen.withLockedValue { $0.append(Call(zone: zone, body: body)) }
+        return try await answer(zone, body)
+    }
+
+    func snapshot(zone: String) async throws -> SnapshotFile {
+        guard let file else {
+            throw TidemarkError(.unknownZone, "No zone \(zone).", fix: "Name another.")
+        }
+        return file
+    }
+
+    func releaseSnapshot(_ snapshot: SnapshotFile) async {
+        releaseEvents.continuation.yield(snapshot)
+    }
+
+    func digest(zone: String) async throws -> ZoneDigest { Self.digest(of: zone) }
+
+    /// The digest that every zone has here.
+    static func digest(of zone: String) -> ZoneDigest {
+        let tables = (0..<50).map {
+            ZoneDigest.Table(table: "table\($0)", rows: $0, hash: "abcdef")
+        }
+        return ZoneDigest(zone: zone, revision: 7, tables: tables, hash: "fedcba")
+    }
+}
+
+/// Bytes that hardly compress, the same ones in every run.
+func noise(count: Int) -> [UInt8] {
+    var state: UInt64 = 0x5EED
+    return (0..<count).map { _ in
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return UInt8(truncatingIfNeeded: state >> 33)
+    }
+}

@@ -1,0 +1,122 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import Testing
+import TidemarkCore
+import TidemarkServer
+
+/// The snapshot as a stream off the disk.
+@Suite struct SnapshotTests {
+    @Test func `a snapshot of five megabytes arrives as it stands on disk`() async throws {
+        try await withFile(noise(count: 5 << 20)) { snapshot in
+            let service = ScriptedService(snapshot: snapshot)
+            try await TestServer.run(service) { server in
+                let answer = try await server.send(
+                    .GET,
+                    "/snapshot",
+                    headers: ["Accept-Encoding": "gzip"]
+                )
+                #expect(answer.status == 200)
+                #expect(answer.headers.first(name: "Content-Type") == "application/gzip")
+                #expect(answer.headers.first(name: "Content-Encoding") == nil)
+                #expect(answer.headers.first(name: "Content-Length") == "\(5 << 20)")
+                #expect(answer.headers.first(name: "Tidemark-Epoch") == "e1")
+                #expect(answer.headers.first(name: "Tidemark-Revision") == "42")
+                #expect(answer.headers.first(name: "ETag") == "\"e1-42\"")
+                #expect(answer.body == noise(count: 5 << 20))
+                let line = await server.log.first(containing: "GET /snapshot 200 \(5 << 20) B")
+                #expect(line != nil)
+            }
+            #expect(await service.releases.first { _ in true } == snapshot)
+        }
+    }
+
+    @Test func `a client that goes away half-way gives its snapshot back`() async throws {
+        // More than the buffers of two sockets hold.
+        try await withFile(noise(count: 40 << 20)) { snapshot in
+            let service = ScriptedService(snapshot: snapshot)
+            try await TestServer.run(service) { server in
+                let request = HTTPClientRequest(url: server.url + "/zones/main/snapshot")
+                let reading = Task {
+                    let response = try await HTTPClient.shared.execute(
+                        request,
+                        timeout: .seconds(60)
+                    )
+                    var pieces = response.body.makeAsyncIterator()
+                    #expect(try await pieces.next() != nil)
+                    throw CancellationError()
+                }
+                _ = await reading.result
+                #expect(await service.releases.first { _ in true } == snapshot)
+                let line = await server.log.first(containing: "snapshot 200 cut off")
+                #expect(line != nil)
+            }
+        }
+    }
+
+    @Test func `HEAD tells about a snapshot and gives it back`() async throws {
+        try await withFile(noise(count: 1_000)) { snapshot in
+            let service = ScriptedService(snapshot: snapshot)
+            try await TestServer.run(service) { server in
+                let answer = try await server.send(.HEAD, "/snapshot")
+                #expect(answer.status == 200)
+                #expect(answer.headers.first(name: "Content-Length") == "1000")
+                #expect(answer.body.isEmpty)
+                #expect(await service.releases.first { _ in true } == snapshot)
+            }
+        }
+    }
+
+    @Test func `a snapshot file that vanished is a defect and gives nothing away`() async throws {
+        let snapshot = SnapshotFile(
+            path: "/nowhere/secret.gz",
+            byteCount: 10,
+            epoch: "e1",
+            revision: 42
+        )
+        let service = ScriptedService(snapshot: snapshot)
+        try await TestServer.run(service) { server in
+            let answer = try await server.send(.GET, "/snapshot")
+            #expect(answer.status == 500)
+            #expect(try answer.error.code == .internalFailure)
+            #expect(!answer.text.contains("secret.gz"))
+            #expect(server.log.all.contains { $0.contains("secret.gz") })
+            #expect(await service.releases.first { _ in true } == snapshot)
+        }
+    }
+
+    @Test func `a zone that does not exist is told in the service's words`() async throws {
+        try await TestServer.run(ScriptedService()) { server in
+            let answer = try await server.send(.GET, "/zones/n%C3%B6/snapshot")
+            #expect(answer.status == 404)
+            #expect(try answer.error.message == "No zone nö.")
+        }
+    }
+
+    private func withFile(
+        _ bytes: [UInt8],
+        body: (SnapshotFile) async throws -> Void
+    ) async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/snapshot.gz"
+            try Data(bytes).write(to: URL(fileURLWithPath: path))
+            try await body(
+                SnapshotFile(path: path, byteCount: Int64(bytes.count), epoch: "e1", revision: 42)
+            )
+        }
+    }
+}
+
+/// Runs `body` with a directory that is gone afterwards.
+func withTemporaryDirectory(_ body: (String) async throws -> Void) async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    let result: Result<Void, any Error>
+    do {
+        result = .success(try await body(directory.path))
+    } catch {
+        result = .failure(error)
+    }
+    try FileManager.default.removeItem(at: directory)
+    try result.get()
+}

@@ -1,0 +1,166 @@
+import Testing
+
+/// Every rule against a sample that breaks it and one that does not.
+@Suite struct RuleTests {
+    private let source = "Sources/TidemarkCore/Sample.swift"
+    private let shell = "Sources/Tidemark/Session/Sample.swift"
+
+    private func lines(_ findings: [Finding]) -> [Int] { findings.map(\.line) }
+
+    @Test(arguments: [(500, []), (501, [501])])
+    func `a file of 501 lines is reported`(count: Int, expected: [Int]) {
+        let text = SwiftText(String(repeating: "let a = 1\n", count: count))
+        #expect(lines(overlongFile(source, text)) == expected)
+        #expect(overlongFile("Tests/CoreTests/Sample.swift", text).isEmpty)
+    }
+
+    @Test func `a line of 101 columns is reported unless it is a literal or a link`() {
+        let long = String(repeating: "x", count: 101)
+        #expect(lines(overlongLines(source, SwiftText("let a = 1\n// \(long)\n"))) == [2])
+        #expect(overlongLines(source, SwiftText(String(repeating: "é", count: 100))).isEmpty)
+        #expect(overlongLines(source, SwiftText("// https://example.org/\(long)\n")).isEmpty)
+        #expect(overlongLines(source, SwiftText("let q = \"\"\"\n\(long)\n\"\"\"\n")).isEmpty)
+    }
+
+    @Test(arguments: [
+        "func f(_ g: () -> Void = { }) throws {\nBODY}",
+        "init?(a: Int)\nwhere T: Sendable {\nBODY}",
+        "var text: String {\nBODY}",
+        "func `a test that says \"{\"`() {\nBODY}",
+        "func f() {\nlet s = \"}\\(g { 1 })}\"\nBODY}",
+    ])
+    func `a function of 71 lines is reported`(shape: String) {
+        func text(bodyLines: Int) -> SwiftText {
+            let body = String(repeating: "x += 1 // }\n", count: bodyLines)
+            return SwiftText("protocol P { func p() }\n" + shape.replacing("BODY", with: body))
+        }
+        let frame = shape.count { $0 == "\n" } + 1
+        #expect(overlongFunctions(source, text(bodyLines: 70 - frame)).isEmpty)
+        #expect(lines(overlongFunctions(source, text(bodyLines: 71 - frame))) == [2])
+    }
+
+    @Test(arguments: Ban.everywhere)
+    func `a banned call is reported anywhere in the sources`(ban: Ban) {
+        let bad = SwiftText("func f() {\n    let x = \(ban.call)\n}\n")
+        #expect(lines(bannedCalls(shell, bad, homes: [])).contains(2))
+        let quoted = SwiftText("// \(ban.call)\nlet x = \"\(ban.call)\"\n")
+        #expect(bannedCalls(shell, quoted, homes: []).isEmpty)
+    }
+
+    @Test(arguments: Ban.inCore)
+    func `what waits or reads a clock is reported in the core only`(ban: Ban) {
+        let bad = SwiftText("let x = y \(ban.call)\n")
+        #expect(lines(bannedCalls(source, bad, homes: [])) == [1])
+        #expect(bannedCalls(shell, bad, homes: []).isEmpty)
+    }
+
+    @Test(arguments: Ban.inCoreSQL)
+    func `a clock or generator inside the core's SQL is reported`(ban: Ban) {
+        let bad = SwiftText("let sql = \"\"\"\n    SELECT \(ban.call)\n    \"\"\"\n")
+        #expect(lines(bannedCalls(source, bad, homes: [])) == [2])
+    }
+
+    @Test func `a generator that was handed in, and a method named print, are fine`() {
+        let good =
+            "let a = Int.random(\n  in: 0..<9, using: &g)\nout.print(a)\nfunc print(_ a: Int) {}"
+        #expect(bannedCalls(source, SwiftText(good), homes: []).isEmpty)
+    }
+
+    @Test func `a test that sleeps is reported, one that makes an id is not`() {
+        let text = SwiftText("let id = UUID()\ntry await Task.sleep(for: .seconds(1))\n")
+        #expect(lines(bannedCalls("Tests/CoreTests/Sample.swift", text, homes: [])) == [2])
+    }
+
+    @Test func `an allowance holds for its file and call, and is reported when unused`() {
+        let home = Home(path: shell, calls: ["Date()"], reason: "the system clock")
+        let text = SwiftText("let a = Date()\nlet b = UUID()\n")
+        #expect(lines(bannedCalls(shell, text, homes: [home])) == [2])
+        #expect(lines(bannedCalls(source, text, homes: [home])) == [1, 2])
+        #expect(deadHomes([home], in: [(shell, text)]).isEmpty)
+        #expect(deadHomes([home], in: [(source, text)]).map(\.path) == [shell])
+    }
+
+    @Test func `a mark of unfinished work is reported`() {
+        #expect(lines(unfinishedMarks("Makefile", "a\n# TO" + "DO: b\n")) == [2])
+        #expect(unfinishedMarks("a.sh", "mktemp XX" + "XXXX").isEmpty)
+    }
+
+    @Test func `a path of one machine is reported`() {
+        #expect(
+            lines(machinePaths("a.md", "see\n/ho" + "me/anna/file and /Us" + "ers/x")) == [2, 2]
+        )
+        #expect(machinePaths("a.md", "https://example.org/homes/1").isEmpty)
+    }
+
+    @Test func `an unchecked promise without a reason on the next line is reported`() {
+        let bad = SwiftText("final class A: @unchecked Sendable {\n    let a = 1\n}\n")
+        let good = SwiftText("final class A: @unchecked Sendable {\n    // One thread.\n}\n")
+        #expect(lines(unexplainedUnchecked(source, bad)) == [1])
+        #expect(unexplainedUnchecked(source, good).isEmpty)
+    }
+
+    @Test func `an error that is dropped in silence is reported`() {
+        let bad = SwiftText("//\nlet a = 1\nlet b = try? f()\n")
+        let good = SwiftText(
+            "// Gone already: fine.\ntry? f()\nlet s = \"try?\"\ntry? f()  // Too.\n"
+        )
+        #expect(lines(unexplainedTry(source, bad)) == [3])
+        #expect(unexplainedTry(source, good).isEmpty)
+    }
+
+    @Test func `an empty catch is reported, also one that only comments`() {
+        let bad = SwiftText(
+            "do { try f() } catch {\n}\ndo { try f() } catch let e as E { /* no */ }"
+        )
+        #expect(lines(emptyCatches(source, bad)) == [1, 3])
+        #expect(emptyCatches(source, SwiftText("do { try f() } catch { g(error) }")).isEmpty)
+    }
+
+    @Test func `an import that points the wrong way is reported`() {
+        let text = SwiftText(
+            "import Foundation\npublic import struct TidemarkServer.Engine\nimport Hummingbird\n"
+        )
+        #expect(lines(wrongImports(shell, text)) == [2, 3])
+        #expect(wrongImports("Sources/TidemarkHTTP/Sample.swift", text).isEmpty)
+        #expect(wrongImports("Tests/HTTPTests/Sample.swift", text).isEmpty)
+        #expect(lines(wrongImports(source, SwiftText("\nimport TidemarkSQLite"))) == [2])
+        let device = SwiftText("import Tidemark\nimport TidemarkCore\n")
+        #expect(lines(wrongImports("Sources/TidemarkServer/Sample.swift", device)) == [1])
+        #expect(lines(wrongImports("Sources/Unheard/Sample.swift", device)) == [1])
+    }
+
+    @Test func `two paths that are one on macOS are reported`() {
+        #expect(clashingPaths(["Sources/Tide/A.swift", "Sources/tide/B.swift"]).count == 1)
+        #expect(clashingPaths(["Sources/Tide/A.swift", "Sources/Tide/B.swift"]).isEmpty)
+    }
+
+    @Test func `a page without a title, or with two, is reported`() {
+        #expect(lines(titles("a.md", "text\n")) == [1])
+        #expect(lines(titles("a.md", "# One\n```\n# a comment\n```\n# Two\n")) == [5])
+    }
+
+    @Test func `a link that leads nowhere is reported`() {
+        let pages = ["Docs/a.md": Set(["rules-1-to-9"]), "Docs": [], "README.md": []]
+        let text = """
+            [a](b.md) and `[b](c.md)` and [web](https://example.org)
+            [up](../README.md "title"), [there](./a.md#rules-1-to-9), [here](#rules-1-to-9)
+            [lost](../Docs/a.md#rule), <a href="d.md">
+            """
+        let found = brokenLinks("Docs/a.md", text) { pages[$0] }
+        #expect(lines(found) == [1, 3, 3])
+        #expect(headingAnchors(of: "## Rules, 1 to `9`!\n# B\n") == ["rules-1-to-9", "b"])
+    }
+
+    @Test func `a promise that no test names is reported`() {
+        let tests = [
+            "/// Catch-up in one answer (A1).\n@Test func `A2: a curl works`() { }",
+            "@Test(\"A3\") func a() { }\n// MISSION: B3, B5\nfunc b() { }\n// A5, in passing",
+            "/// A6 without a test\nstruct A { }",
+        ]
+        let rows = ["A1", "A2", "A3", "A5", "A6", "B3", "B5", "B"]
+        let missing = rows.filter { row in
+            !unprovenRows([row], in: tests.map(SwiftText.init)).isEmpty
+        }
+        #expect(missing == ["A5", "A6", "B"])
+    }
+}

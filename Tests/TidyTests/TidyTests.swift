@@ -1,0 +1,86 @@
+import Foundation
+import Testing
+
+/// The house rules, held against the whole repository.
+@Suite struct TidyTests {
+    private let swift = Repository.swiftFiles
+    private let files = Repository.files
+
+    @Test func `the repository is found and is not empty`() {
+        #expect(files.contains { $0.path == "Package.swift" })
+        #expect(swift.contains { $0.path.hasPrefix("Sources/") })
+    }
+
+    @Test func `no file holds more than one idea`() {
+        report(swift.flatMap(overlongFile))
+    }
+
+    @Test func `no line is wider than half a screen`() {
+        report(swift.flatMap(overlongLines))
+    }
+
+    @Test func `no function is longer than a screen`() {
+        report(swift.flatMap(overlongFunctions))
+    }
+
+    @Test func `clock, randomness, network and output stay in their homes`() {
+        report(swift.flatMap { bannedCalls($0.path, $0.text) })
+    }
+
+    @Test func `every exception to a ban is still in use`() {
+        report(deadHomes(Home.all, in: swift))
+    }
+
+    @Test func `nothing is left unfinished`() {
+        report(files.flatMap { unfinishedMarks($0.path, $0.text) })
+    }
+
+    @Test func `every unchecked promise says why it is safe`() {
+        report(swift.flatMap(unexplainedUnchecked))
+    }
+
+    @Test func `no error is dropped without a reason`() {
+        report(swift.flatMap(unexplainedTry) + swift.flatMap(emptyCatches))
+    }
+
+    @Test func `nothing depends on one machine`() {
+        report(files.flatMap { machinePaths($0.path, $0.text) })
+    }
+
+    @Test func `every target imports downwards only`() {
+        report(swift.flatMap(wrongImports))
+    }
+
+    @Test func `no two paths differ only in letter case`() {
+        report(clashingPaths(files.map(\.path)))
+    }
+
+    @Test func `every page has one title`() {
+        report(Repository.markdownFiles.flatMap { titles($0.path, $0.text) })
+    }
+
+    @Test func `every relative link leads somewhere`() {
+        report(
+            Repository.markdownFiles.flatMap { page in
+                brokenLinks(page.path, page.text, anchors: Repository.anchors)
+            }
+        )
+    }
+
+    @Test func `every promise to a user is named by a test`() {
+        let tests = swift.filter {
+            $0.path.hasPrefix("Tests/") && !$0.path.hasPrefix("Tests/TidyTests/")
+        }
+        report(unprovenRows(Mission.rows, in: tests.map(\.text)))
+    }
+}
+
+extension Repository {
+    /// The headings of a page, no headings for another file or folder, `nil` for nothing.
+    fileprivate static func anchors(of path: String) -> Set<String>? {
+        if let page = markdownFiles.first(where: { $0.path == path }) {
+            return headingAnchors(of: page.text)
+        }
+        return FileManager.default.fileExists(atPath: root.appending(path: path).path) ? [] : nil
+    }
+}
