@@ -22,6 +22,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
         // What both sides share.
@@ -46,6 +47,8 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
 
@@ -66,12 +69,19 @@ let package = Package(
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ]
         ),
         .target(
             name: "TidemarkTestSupport",
             dependencies: [
-                "Tidemark", "TidemarkSQLiteStore", "TidemarkHTTP",
+                "Tidemark", "TidemarkCore", "TidemarkSQLiteStore", "TidemarkHTTP", "TidemarkServer",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
@@ -79,7 +89,10 @@ let package = Package(
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
-                "Tidemark", "TidemarkSQLiteStore", "TidemarkHTTP", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkHTTP",
+                "TidemarkServer", "TidemarkTestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
@@ -110,12 +123,15 @@ let package = Package(
         .testTarget(
             name: "TidemarkHTTPTests",
             dependencies: [
-                "Tidemark", "TidemarkGzip", "TidemarkHTTP", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkHTTP", "TidemarkServer",
+                "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),

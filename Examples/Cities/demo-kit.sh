@@ -75,11 +75,11 @@ stop() {
     wait "$1" 2> /dev/null || true
 }
 
-# await_address PID LOG: prints HOST:PORT once the log says that the process is listening there.
+# await_address PID LOG: prints the HOST:PORT that the process listens on, once its log names it.
 await_address() {
     local tries=0 address=""
     while [ -z "$address" ]; do
-        address=$(sed -n 's|^listening on \(http://\)*\([^ /]*:[0-9]*\).*|\2|p' "$2")
+        address=$(sed -n 's|^[a-z ]* http://\([^ /]*\).*|\1|p' "$2")
         [ -n "$address" ] || kill -0 "$1" 2> /dev/null || return 1
         tries=$((tries + 1))
         [ "$tries" -lt 600 ] || return 1

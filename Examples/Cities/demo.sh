@@ -122,7 +122,7 @@ show_conflict() {
 resolve_conflict() {
     local id
     tidemark device conflicts carla.sqlite --json > conflicts.json || [ $? -eq 3 ]
-    id=$(sqlite3 :memory: "SELECT json_extract(readfile('conflicts.json'), '\$[0].id')") || true
+    id=$(sqlite3 :memory: "SELECT json_extract(readfile('conflicts.json'), '\$[0].number')") || true
     [ -n "$id" ] || fail "there is no conflict in carla.sqlite"
     say "Carla has seen both numbers, and hers is newer: her change set goes on top of Anna's."
     run 0 tidemark device resolve carla.sqlite "$id" --retry

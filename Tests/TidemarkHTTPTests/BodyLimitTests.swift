@@ -1,6 +1,6 @@
 import AsyncHTTPClient
 import NIOCore
-import NIOPosix
+import NIOHTTP1
 import Testing
 import TidemarkCore
 import TidemarkGzip
@@ -34,23 +34,55 @@ import TidemarkGzip
         #expect(service.calls.count == 1)
     }
 
-    @Test func `an upload of unknown length is refused while it comes, and sees why`() async throws
-    {
+    @Test(arguments: [
+        HTTPClientRequest.Body.Length.unknown, .known(Int64(8 << 20)),
+    ])
+    func `a sender of far too much is told so once it has sent it, on a connection that lives`(
+        length: HTTPClientRequest.Body.Length
+    ) async throws {
         let service = ScriptedService()
         try await TestServer.run(service, limits: limits) { server in
-            let endless = AsyncStream { ByteBuffer(repeating: 32, count: 64 << 10) }
+            let (upload, sending) = AsyncStream.makeStream(of: ByteBuffer.self)
+            for _ in 0..<128 { sending.yield(ByteBuffer(repeating: 32, count: 64 << 10)) }
+            sending.finish()
             let answer = try await server.send(
                 .POST,
                 "/sync",
-                body: .stream(endless, length: .unknown)
+                body: .stream(upload, length: length)
             )
             #expect(answer.status == 413)
-            #expect(answer.headers.first(name: "Connection") == "close")
+            #expect(answer.headers.first(name: "Connection") == nil)
             #expect(try answer.error.code == .tooLarge)
+        }
+        #expect(service.calls.isEmpty)
+    }
+
+    @Test func `an upload without end is answered and cut off`() async throws {
+        let service = ScriptedService()
+        try await TestServer.run(service, limits: limits) { server in
+            var request = HTTPClientRequest(url: server.url + "/sync")
+            request.method = .POST
+            let endless = AsyncStream { ByteBuffer(repeating: 32, count: 64 << 10) }
+            request.body = .stream(endless, length: .unknown)
+            let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+            #expect(response.status == .payloadTooLarge)
+            #expect(response.headers.first(name: "Connection") == "close")
             let next = try await server.send(.GET, "/healthz")
             #expect(next.text == "ok\n")
         }
         #expect(service.calls.isEmpty)
+    }
+
+    @Test func `a client that asks before it sends is refused before it sends`() async throws {
+        try await TestServer.run(ScriptedService(), limits: limits) { server in
+            let answer = try await server.exchange(
+                "POST /sync HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n"
+                    + "Expect: 100-continue\r\n\r\n",
+                until: "}\n"
+            )
+            #expect(answer.hasPrefix("HTTP/1.1 413 "))
+            #expect(answer.contains("Connection: close"))
+        }
     }
 
     @Test func `a gzip bomb counts by what it would become`() async throws {
@@ -77,12 +109,7 @@ import TidemarkGzip
     func `an upload that breaks off never reaches the engine`(rest: String) async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in
-            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-                .connect(host: "127.0.0.1", port: server.port).get()
-            try await channel.writeAndFlush(
-                ByteBuffer(string: "POST /sync HTTP/1.1\r\nHost: test\r\n" + rest)
-            )
-            try await channel.close()
+            try await server.send("POST /sync HTTP/1.1\r\nHost: test\r\n" + rest)
             #expect(await server.log.first(containing: "POST /sync client went away") != nil)
         }
         #expect(service.calls.isEmpty)

@@ -60,7 +60,7 @@ import TidemarkTestSupport
             let error = await #expect(throws: TidemarkError.self) {
                 try await transport.sync(zone: "main", body: noise(count: 8 << 20))
             }
-            #expect(error?.code == .tooLarge)
+            #expect(error?.code == .tooLarge, "\(error?.description ?? "")")
         }
     }
 

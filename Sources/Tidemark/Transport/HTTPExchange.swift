@@ -99,6 +99,13 @@ struct HTTPExchange: Sendable {
             return address.foreign("status \(status)", fix: advice(response))
         } catch is GzipError {
             return address.foreign("status \(status)", fix: advice(response))
+        } catch  where response.status == .payloadTooLarge && !Task.isCancelled {
+            // The server hung up on the rest of the upload before its words were read.
+            return TidemarkError(
+                .tooLarge,
+                "\(address.hostAndPort) takes no request of this size (\(status)).",
+                fix: "Send less at a time, or have the server's limit raised."
+            )
         }
     }
 

@@ -16,33 +16,29 @@ struct BodyReader {
     /// - Throws: ``Refusal`` for a body that is too large, too slow, or in another coding than gzip;
     ///   ``ClientGone`` when the rest of it never came.
     func read(_ request: Request) async throws -> [UInt8] {
-        guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
-            throw unsupported(request.headers[.contentEncoding] ?? "")
-        }
         let announced = request.headers[.contentLength].flatMap { Int($0) }
-        guard announced ?? 0 <= bytesMax else { throw tooLarge }
-        let deadline = ContinuousClock.now + durationMax
-        var sink = Sink(coding: coding, bytesMax: bytesMax)
-        var received = 0
+        guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
+            throw try await refused(request, unsupported(request.headers[.contentEncoding] ?? ""))
+        }
+        guard announced ?? 0 <= bytesMax else { throw try await refused(request, tooLarge) }
+        var intake = Intake(reader: self, coding: coding)
         do {
-            for try await piece in request.body {
-                received += piece.readableBytes
-                guard ContinuousClock.now < deadline else { throw tooSlow }
-                try sink.take(Array(piece.readableBytesView))
-            }
-        } catch let error as GzipError {
-            throw refusal(error)
-        } catch let refusal as Refusal {
-            throw refusal
+            for try await piece in request.body where !intake.take(piece) { break }
         } catch {
             throw ClientGone(cause: error)
         }
-        guard received == announced ?? received else { throw ClientGone(cause: ChannelError.eof) }
-        do throws(GzipError) {
-            return try sink.finish()
-        } catch {
-            throw refusal(error)
+        if let refusal = intake.refusal { throw refusal }
+        guard intake.received == announced ?? intake.received else {
+            throw ClientGone(cause: ChannelError.eof)
         }
+        return try intake.finish()
+    }
+
+    /// A refusal of a request whose body has not been touched yet.
+    private func refused(_ request: Request, _ refusal: Refusal) async throws -> Refusal {
+        var refusal = refusal
+        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+        return refusal
     }
 
     private func refusal(_ error: GzipError) -> Refusal {
@@ -83,32 +79,68 @@ struct BodyReader {
 }
 
 extension BodyReader {
-    /// Where the pieces of a body go: straight into the result, or through the decompressor.
-    private struct Sink {
-        private let bytesMax: Int
+    /// Where the pieces of a body go: into the result, through the decompressor, or, once the body is
+    /// refused, nowhere.
+    private struct Intake {
+        private(set) var received = 0
+        private(set) var refusal: Refusal?
+        private let reader: BodyReader
+        private let deadline: ContinuousClock.Instant
         private let gunzip: Gunzip?
         private var body: [UInt8] = []
+        private var drain: UploadDrain?
 
-        init(coding: ContentCoding, bytesMax: Int) {
-            self.bytesMax = bytesMax
-            gunzip = coding == .gzip ? Gunzip(bytesMax: bytesMax) : nil
+        init(reader: BodyReader, coding: ContentCoding) {
+            self.reader = reader
+            deadline = ContinuousClock.now + reader.durationMax
+            gunzip = coding == .gzip ? Gunzip(bytesMax: reader.bytesMax) : nil
         }
 
-        mutating func take(_ piece: [UInt8]) throws(GzipError) {
+        /// Takes the next piece, and says whether to go on.
+        mutating func take(_ piece: ByteBuffer) -> Bool {
+            guard refusal == nil else {
+                let goesOn = drain?.drop(piece) ?? false
+                refusal?.leavesBodyUnread = !goesOn
+                return goesOn
+            }
+            received += piece.readableBytes
+            if ContinuousClock.now >= deadline {
+                refuse(reader.tooSlow)
+                return true
+            }
+            do throws(GzipError) {
+                try append(Array(piece.readableBytesView))
+            } catch {
+                refuse(reader.refusal(error))
+            }
+            return true
+        }
+
+        /// The body, when all of it has been taken.
+        func finish() throws -> [UInt8] {
+            do throws(GzipError) {
+                try gunzip?.finish()
+            } catch {
+                throw reader.refusal(error)
+            }
+            return body
+        }
+
+        private mutating func append(_ bytes: [UInt8]) throws(GzipError) {
             guard let gunzip else {
-                guard body.count + piece.count <= bytesMax else {
-                    throw .tooLarge(bytesMax: bytesMax)
+                guard body.count + bytes.count <= reader.bytesMax else {
+                    throw .tooLarge(bytesMax: reader.bytesMax)
                 }
-                body += piece
+                body += bytes
                 return
             }
-            gunzip.feed(piece)
+            gunzip.feed(bytes)
             while let block = try gunzip.next() { body += block }
         }
 
-        func finish() throws(GzipError) -> [UInt8] {
-            try gunzip?.finish()
-            return body
+        private mutating func refuse(_ refusal: Refusal) {
+            self.refusal = refusal
+            (body, drain) = ([], UploadDrain())
         }
     }
 }

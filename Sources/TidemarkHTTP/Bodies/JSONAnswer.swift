@@ -8,6 +8,8 @@ internal import TidemarkGzip
 enum JSONAnswer {
     /// Smaller answers travel as they are.
     static let compressedBytesMin = 1 << 10
+    /// Under load the time counts for more than the last few percent of the size.
+    private static let compressionLevel = 4
     /// Larger answers are written in pieces of this size, so that a client's progress can be seen.
     static let pieceBytesMax = 64 << 10
 
@@ -30,7 +32,9 @@ enum JSONAnswer {
         case .gzip where json.count > compressedBytesMin:
             headers[.contentEncoding] = "gzip"
             // Compressing megabytes takes a while, and the tasks' own threads are few.
-            body = try await NIOThreadPool.singleton.runIfActive { ByteBuffer(bytes: gzip(json)) }
+            body = try await NIOThreadPool.singleton.runIfActive {
+                ByteBuffer(bytes: gzip(json, level: compressionLevel))
+            }
         case .gzip:
             body = ByteBuffer(bytes: json)
         case .identity:

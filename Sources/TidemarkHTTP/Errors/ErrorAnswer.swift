@@ -9,8 +9,8 @@ internal import TidemarkCore
 enum ErrorAnswer {
     /// The seconds after which a client may try again when the server is not available.
     private static let retryAfterSeconds = 5
-    /// How long the rest of a refused upload is read and dropped, so that its sender can see why.
-    private static let refusedUploadDrain = TimeAmount.seconds(10)
+    /// How long a connection stays open after an answer whose sender may not have looked at it yet.
+    private static let lingerTime = TimeAmount.seconds(5)
 
     /// Makes the answer, and logs what only the operator may know.
     static func response(
@@ -25,7 +25,9 @@ enum ErrorAnswer {
         case let refusal as Refusal:
             return try await response(to: refusal, request: request, context: context)
         case let error as HTTPError where error.status == .notFound:
-            return try await response(to: unknownPath(request), request: request, context: context)
+            var refusal = unknownPath(request)
+            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+            return try await response(to: refusal, request: request, context: context)
         case is CancellationError:
             let error = TidemarkError(
                 .unavailable,
@@ -39,17 +41,17 @@ enum ErrorAnswer {
         }
     }
 
-    /// Answers a refusal, and sees to it that the rest of the upload does not keep coming for ever.
+    /// Answers a refusal, and closes the connection if an unwanted upload may go on and on.
     private static func response(
         to refusal: Refusal,
         request: Request,
         context: ServerRequestContext
     ) async throws -> Response {
         var headers = refusal.headers
-        if request.hasBody {
+        if refusal.leavesBodyUnread {
             headers[.connection] = "close"
             let channel = context.channel
-            channel.eventLoop.scheduleTask(in: refusedUploadDrain) { channel.close(promise: nil) }
+            channel.eventLoop.scheduleTask(in: lingerTime) { channel.close(promise: nil) }
         }
         return try await response(refusal.error, headers: headers, request: request)
     }
@@ -86,12 +88,5 @@ enum ErrorAnswer {
             "The server failed to answer request \(context.id).",
             fix: "Try again later. The server's log says more under that id."
         )
-    }
-}
-
-extension Request {
-    /// Whether a body comes with the request.
-    fileprivate var hasBody: Bool {
-        headers[.transferEncoding] != nil || (headers[.contentLength] ?? "0") != "0"
     }
 }

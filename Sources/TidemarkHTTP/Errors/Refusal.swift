@@ -1,14 +1,14 @@
 internal import HTTPTypes
 internal import TidemarkCore
 
-/// A request refused before its body was read to the end, with what the answer's headers say about it.
-///
-/// The connection of such a request is closed after the answer if more of the body may be on its way.
+/// A request that HTTP itself refuses, with what the answer's headers say about it.
 struct Refusal: Error {
     /// The error that the client is told.
     let error: TidemarkError
     /// The headers that go with it.
     let headers: HTTPFields
+    /// Whether more of the request's body may still come, so that the connection has to be closed.
+    var leavesBodyUnread = false
 
     init(_ code: ErrorCode, _ message: String, fix: String, headers: HTTPFields = [:]) {
         error = TidemarkError(code, message, fix: fix)

@@ -46,14 +46,24 @@ struct RouteTable {
         router.on(RouterPath(path), method: method, use: answer)
         for other in Self.methods where !allowed.contains(other) {
             router.on(RouterPath(path), method: other) { request, _ -> Response in
-                throw Refusal(
-                    .methodNotAllowed,
-                    "\(request.uri.path) does not answer to \(request.method).",
-                    fix: "Use \(method) \(request.uri.path).",
-                    headers: [.allow: allow]
-                )
+                throw try await wrongMethod(request, right: method, allow: allow)
             }
         }
+    }
+
+    private func wrongMethod(
+        _ request: Request,
+        right: HTTPRequest.Method,
+        allow: String
+    ) async throws -> Refusal {
+        var refusal = Refusal(
+            .methodNotAllowed,
+            "\(request.uri.path) does not answer to \(request.method).",
+            fix: "Use \(right) \(request.uri.path).",
+            headers: [.allow: allow]
+        )
+        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+        return refusal
     }
 
     private static let methods: [HTTPRequest.Method] = [

@@ -32,7 +32,9 @@ package struct RecordWriter {
     @discardableResult
     package func write(ord: Int) throws -> Int {
         let work = try touched(ord)
-        for item in work { try UniqueParking(db, table: item.table).park(ord: ord, item.counts) }
+        for item in work {
+            try UniqueParking(db, table: item.table, existing: existing).park(ord: ord, item.counts)
+        }
         for item in work where item.counts[.create] != nil { try create(item.table, ord) }
         var unmatched = 0
         for item in work {

@@ -9,12 +9,18 @@ struct UniqueParking {
     private let db: Database
     private let table: SyncedTable
 
-    init(_ db: Database, table: SyncedTable) { (self.db, self.table) = (db, table) }
+    /// What leaves its values behind: with `overwrite`, a creation may meet the record's old row.
+    private let leavingOperations: [TidemarkCore.Operation]
+
+    init(_ db: Database, table: SyncedTable, existing: RecordWriter.Existing) {
+        (self.db, self.table) = (db, table)
+        leavingOperations = existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
+    }
 
     /// Parks where it can matter: the table has unique columns and at least two records are in play.
     func park(ord: Int, _ counts: [TidemarkCore.Operation: Int]) throws {
         let taking = counts[.create, default: 0] + counts[.update, default: 0]
-        let leaving = counts[.update, default: 0] + counts[.delete, default: 0]
+        let leaving = leavingOperations.reduce(0) { $0 + counts[$1, default: 0] }
         guard !table.uniques.isEmpty, taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1
         else { return }
         let uniqueNames = Set(table.uniques.flatMap { $0 })
@@ -22,7 +28,7 @@ struct UniqueParking {
         guard !columns.isEmpty else { return }
         let hasChecks = table.sql.uppercased().contains("CHECK")
         if hasChecks { try db.execute(sql: "PRAGMA ignore_check_constraints = ON") }
-        for operation in [TidemarkCore.Operation.update, .delete] where counts[operation] != nil {
+        for operation in leavingOperations where counts[operation] != nil {
             try park(columns, operation, ord)
         }
         if hasChecks { try db.execute(sql: "PRAGMA ignore_check_constraints = OFF") }

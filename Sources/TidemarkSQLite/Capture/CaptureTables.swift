@@ -45,37 +45,47 @@ public enum CaptureTables {
     private static func install(
         _ table: SyncedTable, guardsNewIds: Bool, in db: Database
     ) throws {
+        try installShadow(table, in: db)
+        try db.execute(sql: evictedSQL(table))
         let triggers = CaptureTriggers(table: table, guardsNewIds: guardsNewIds).all
-        let wanted = [shadowSQL(table), evictedSQL(table)] + triggers.map(\.sql)
-        let names = [shadow(table), evicted(table)] + triggers.map(\.name)
-        let present = try Row.fetchAll(db, sql: "SELECT name, sql FROM main.sqlite_master")
-        let byName = Dictionary(uniqueKeysWithValues: present.map { ($0["name"] as String, $0["sql"] as String?) })
-        guard zip(names, wanted).contains(where: { byName[$0] != $1 }) else { return }
-        for trigger in triggers {
+        let present = try Row.fetchAll(
+            db, sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'")
+        let byName = Dictionary(
+            uniqueKeysWithValues: present.map { ($0["name"] as String, $0["sql"] as String) })
+        for trigger in triggers where byName[trigger.name] != trigger.sql {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
+            try db.execute(sql: trigger.sql)
         }
-        for name in [shadow(table), evicted(table)] {
-            try db.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(name))")
+    }
+
+    /// Makes the table of captured rows, or gives it the columns that the table has gained. What it holds stays:
+    /// it is the outbox of edits that were not drained yet.
+    private static func installShadow(_ table: SyncedTable, in db: Database) throws {
+        let name = SQLText.name(shadow(table))
+        let columns = shadowColumns(table)
+        try db.execute(
+            sql: "CREATE TABLE IF NOT EXISTS \(name) (seq INTEGER PRIMARY KEY, kind, \(SQLText.names(columns)))")
+        let present = try String.fetchSet(
+            db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [shadow(table)])
+        for column in columns where !present.contains(column) {
+            try db.execute(sql: "ALTER TABLE \(name) ADD COLUMN \(SQLText.name(column))")
         }
-        for sql in wanted { try db.execute(sql: sql) }
+    }
+
+    /// The names of the columns that hold the old and the new row.
+    static func shadowColumns(_ table: SyncedTable) -> [String] {
+        ["old_", "new_"].flatMap { side in table.columns.map { side + $0.name } }
     }
 
     /// The name of the table that keeps the captured rows of a table.
-    static func shadow(_ table: SyncedTable) -> String { "tidemark_capture_\(table.name)" }
+    package static func shadow(_ table: SyncedTable) -> String { "tidemark_capture_\(table.name)" }
 
     /// The name of the table that keeps rows which a `REPLACE` may be about to evict.
     static func evicted(_ table: SyncedTable) -> String { "tidemark_evicted_\(table.name)" }
 
-    private static func shadowSQL(_ table: SyncedTable) -> String {
-        let columns = ["old_", "new_"].flatMap { side in
-            table.columns.map { SQLText.name(side + $0.name) }
-        }
-        return "CREATE TABLE \(SQLText.name(shadow(table))) "
-            + "(seq INTEGER PRIMARY KEY, kind, \(columns.joined(separator: ", ")))"
-    }
-
     private static func evictedSQL(_ table: SyncedTable) -> String {
         let columns = SQLText.names(table.columns.map(\.name))
-        return "CREATE TABLE \(SQLText.name(evicted(table))) (\(columns))"
+        let name = SQLText.name(evicted(table))
+        return "DROP TABLE IF EXISTS \(name); CREATE TABLE \(name) (\(columns))"
     }
 }

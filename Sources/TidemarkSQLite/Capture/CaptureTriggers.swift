@@ -30,6 +30,9 @@ struct CaptureTriggers {
 
     private var name: String { SQLText.name(table.name) }
     private var shadow: String { SQLText.name(CaptureTables.shadow(table)) }
+    private var shadowColumns: String {
+        SQLText.names(["seq", "kind"] + CaptureTables.shadowColumns(table))
+    }
     private var evicted: String { SQLText.name(CaptureTables.evicted(table)) }
     private var columns: [String] { table.columns.map { SQLText.name($0.name) } }
     private var key: String { SQLText.name(table.key[0]) }
@@ -57,7 +60,7 @@ struct CaptureTriggers {
         return """
             INSERT INTO tidemark_capture (tbl, base)
                 SELECT \(SQLText.literal(table.name)), revision FROM tidemark_state;
-            INSERT INTO \(shadow) VALUES (last_insert_rowid(), '\(kind)', \((old + new).joined(separator: ", ")));
+            INSERT INTO \(shadow) (\(shadowColumns)) VALUES (last_insert_rowid(), '\(kind)', \((old + new).joined(separator: ", ")));
 
             """
     }
@@ -88,7 +91,7 @@ struct CaptureTriggers {
             INSERT INTO tidemark_capture (tbl, base)
                 SELECT \(SQLText.literal(table.name)), s.revision
                 FROM tidemark_state AS s, \(evicted) AS e WHERE \(gone);
-            INSERT INTO \(shadow)
+            INSERT INTO \(shadow) (\(shadowColumns))
                 SELECT last_insert_rowid() - count(*) OVER () + row_number() OVER (), 'delete',
                     \(values.joined(separator: ", "))
                 FROM \(evicted) AS e WHERE \(gone);

@@ -22,7 +22,7 @@ public enum EngineConnection {
 }
 
 /// The schema as temporary tables, so that statements can check and rewrite names and references in sets.
-enum Catalog {
+package enum Catalog {
     static let sql = """
         CREATE TEMP TABLE tidemark_catalog (shape TEXT NOT NULL);
         CREATE TEMP TABLE tidemark_table (tbl TEXT PRIMARY KEY, kind TEXT NOT NULL) WITHOUT ROWID;
@@ -64,7 +64,7 @@ enum Catalog {
     ///
     /// A reference to a column that itself refers to an integer key counts as well: a composite key can be
     /// made of foreign keys.
-    static func integerReferences(
+    package static func integerReferences(
         of table: SyncedTable, in schema: SyncSchema
     ) -> [(column: String, parent: String)] {
         table.references.flatMap { reference in

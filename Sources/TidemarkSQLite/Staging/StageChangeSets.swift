@@ -205,7 +205,7 @@ package struct ChangeSetStaging {
             """)
         try mappingInvalidValues(.invalidValue) {
             do {
-                try db.execute(sql: cellSQL)
+                try db.execute(sql: Self.cellSQL(text: textSQL))
             } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
                 try refuseDuplicates(
                     """
@@ -215,7 +215,7 @@ package struct ChangeSetStaging {
                     """)
                 throw error
             }
-            try db.execute(sql: Self.keyCellSQL)
+            try db.execute(sql: Self.keyCellSQL())
         }
         try refuse(
             .invalidValue, "An integer is beyond 64 bits.",
@@ -227,29 +227,37 @@ package struct ChangeSetStaging {
             """)
     }
 
-    private var cellSQL: String {
+    /// Decodes the attributes of staged records into cells.
+    ///
+    /// - Parameters:
+    ///   - text: How the value of a JSON string is read.
+    ///   - condition: Which staged records, called `a`.
+    static func cellSQL(text: String, where condition: String = "true") -> String {
         """
         INSERT INTO temp.tidemark_staged_cell (rec, col, value)
         SELECT a.rec, c.key, CASE c.type
-            WHEN 'text' THEN \(textSQL)
+            WHEN 'text' THEN \(text)
             WHEN 'integer' THEN c.atom
             WHEN 'null' THEN NULL
             WHEN 'object' THEN tidemark_decode(c.value)
             WHEN 'array' THEN tidemark_decode(c.value)
             ELSE tidemark_decode(a.attributes -> c.fullkey) END
         FROM temp.tidemark_staged AS a, json_each(a.attributes) AS c
-        WHERE c.key NOT IN ('revision', '__oldId__')
+        WHERE \(condition) AND c.key NOT IN ('revision', '__oldId__')
         """
     }
 
     /// The key's own columns, as cells like the others.
-    static let keyCellSQL = """
+    static func keyCellSQL(where condition: String = "true") -> String {
+        """
         INSERT INTO temp.tidemark_staged_cell (rec, col, value)
         SELECT a.rec, k.col, CASE
             WHEN d.kind = 'integer' THEN CAST(a.key AS INTEGER)
             WHEN substr(a.key, 1, 1) = '[' THEN tidemark_decode(a.key -> k.key_position)
             ELSE tidemark_decode(a.key) END
-        FROM temp.tidemark_staged AS a JOIN temp.tidemark_table AS d USING (tbl)
+        FROM temp.tidemark_staged AS a JOIN temp.tidemark_table AS d ON d.tbl = a.tbl
             JOIN temp.tidemark_column AS k ON k.tbl = a.tbl AND k.key_position >= 0
+        WHERE \(condition)
         """
+    }
 }

@@ -26,14 +26,14 @@ package enum StagingTables {
         CREATE TEMP TABLE tidemark_staged_cell (
             rec INTEGER, col TEXT, value, PRIMARY KEY (rec, col)
         ) WITHOUT ROWID;
-        CREATE TEMP TABLE tidemark_idmap (
+        CREATE TEMP TABLE tidemark_assigned (
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;
         """
 
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {
-        for table in ["staged_set", "staged_table", "staged", "staged_cell", "idmap"] {
+        for table in ["staged_set", "staged_table", "staged", "staged_cell", "assigned"] {
             try db.execute(sql: "DELETE FROM temp.tidemark_\(table)")
         }
     }

@@ -9,7 +9,7 @@ extension ZoneTransaction {
         guard let device else { return }
         try db.execute(
             sql: """
-                INSERT OR IGNORE INTO temp.tidemark_idmap
+                INSERT OR IGNORE INTO temp.tidemark_assigned
                 SELECT m.tbl, m.temporary, m.permanent FROM (
                     SELECT DISTINCT r.parent AS tbl, c.value AS temporary
                     FROM temp.tidemark_staged_cell AS c JOIN temp.tidemark_staged AS s USING (rec)
@@ -57,7 +57,7 @@ extension ZoneTransaction {
         do {
             try db.cachedStatement(
                 sql: """
-                    INSERT INTO temp.tidemark_idmap
+                    INSERT INTO temp.tidemark_assigned
                     SELECT tbl, CAST(key AS INTEGER), ?3 + row_number() OVER (ORDER BY rec) - 1
                     FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1 AND operation = 'create'
                     """
@@ -73,7 +73,7 @@ extension ZoneTransaction {
             try db.cachedStatement(
                 sql: """
                     INSERT INTO tidemark_idmap
-                    SELECT ?3, tbl, temporary, permanent FROM temp.tidemark_idmap
+                    SELECT ?3, tbl, temporary, permanent FROM temp.tidemark_assigned
                     WHERE tbl = ?1 AND permanent >= ?2
                     """
             ).execute(arguments: [table.name, first, device])
@@ -90,7 +90,7 @@ extension ZoneTransaction {
         try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_staged SET old_key = key, key = CAST(m.permanent AS TEXT)
-                FROM temp.tidemark_idmap AS m
+                FROM temp.tidemark_assigned AS m
                 WHERE ord = ? AND key LIKE '-%' AND m.tbl = tidemark_staged.tbl
                     AND m.temporary = CAST(tidemark_staged.key AS INTEGER)
                 """
@@ -119,7 +119,7 @@ extension ZoneTransaction {
         try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_staged_cell SET value = m.permanent
-                FROM temp.tidemark_staged AS s, temp.tidemark_reference AS r, temp.tidemark_idmap AS m
+                FROM temp.tidemark_staged AS s, temp.tidemark_reference AS r, temp.tidemark_assigned AS m
                 WHERE s.ord = ? AND s.rec = tidemark_staged_cell.rec AND r.tbl = s.tbl
                     AND r.col = tidemark_staged_cell.col AND typeof(value) = 'integer' AND value < 0
                     AND m.tbl = r.parent AND m.temporary = value

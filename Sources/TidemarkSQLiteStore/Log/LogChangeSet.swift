@@ -9,7 +9,7 @@ extension ZoneTransaction {
         _ envelope: SyncRequest.Envelope, revision: Int64, device: String?
     ) throws -> String {
         var body = try ChangeSetJSON.render(
-            .init(id: envelope.id, revision: revision), [], in: db)
+            envelope: AnswerEnvelope(id: envelope.id, revision: revision).members, [], in: db)
         if let range = try ReduceCapture.pending(in: db) {
             try ReduceCapture.reduce(range, schema: schema, in: db)
             body = try logReduced(
@@ -37,13 +37,13 @@ extension ZoneTransaction {
         ).execute(arguments: [revision])
         let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
         let tables = schema.tables.filter { names.contains($0.name) }
-        let header = ChangeSetJSON.Header(id: id, revision: revision)
+        let members = AnswerEnvelope(id: id, revision: revision).members
         let body = try ChangeSetJSON.render(
-            header, tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: nil) }, in: db)
+            envelope: members, tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: nil) }, in: db)
         try insertRevision(revision, id, device, body)
         guard let ord else { return body }
         return try ChangeSetJSON.render(
-            header, tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord) }, in: db)
+            envelope: members, tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord) }, in: db)
     }
 
     private func insertRevision(

@@ -34,7 +34,8 @@ extension ZoneTransaction {
         try addChildren()
         let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_truth")
         let sources = schema.tables.filter { names.contains($0.name) }.map { ChangeSetJSON.Source(truth: $0) }
-        let body = try ChangeSetJSON.render(.init(id: envelope.id, reasons: reasons), sources, in: db)
+        let body = try ChangeSetJSON.render(
+            envelope: AnswerEnvelope(id: envelope.id, reasons: reasons).members, sources, in: db)
         try keep(envelope, device: device, revision: nil, body: body)
         return body
     }

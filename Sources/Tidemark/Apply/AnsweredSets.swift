@@ -1,0 +1,90 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// The envelope of an answer, checked.
+struct AnswerEnvelope {
+    let maxRevision: Int64
+    let hasMore: Bool
+    let changeSets: String
+
+    /// Reads the envelope.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it is no answer, or one of another history.
+    init(_ body: [UInt8], file: DeviceFile, in db: Database) throws {
+        let text = String(decoding: body, as: UTF8.self)
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.more' AS more,
+                    ?1 -> '$.changeSets' AS sets
+                WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
+                    AND json_type(?1, '$.changeSets') = 'array'
+                """, arguments: [text])
+        guard let row, let revision = row["revision"] as Int64? else {
+            throw TidemarkError(
+                .invalidResponse, "The answer is not Tidemark's.",
+                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
+        }
+        guard row["epoch"] as String? == file.epoch, revision >= file.revision else {
+            throw TidemarkError(
+                .epochMismatch, "The server's history is another than this file's.",
+                fix: "The rows are taken anew from a snapshot; the outbox is kept.")
+        }
+        maxRevision = revision
+        hasMore = row["more"] as Bool? ?? false
+        changeSets = row["sets"]
+    }
+}
+
+/// The staged change sets of an answer, told apart.
+struct AnsweredSets {
+    /// The device's own change sets that became revisions.
+    let accepted: [(ord: Int, id: String)]
+    /// The device's own change sets that were refused.
+    let refused: [(ord: Int, id: String)]
+    /// The change sets to apply, in revision order: everything after the device's revision.
+    let stream: [Int]
+    /// Those of them that are not the device's own.
+    let foreign: [Int]
+
+    /// Sorts the staged change sets.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` when a revision is missing: a device never skips.
+    init(after requested: Int64, through last: Int64, in db: Database) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT s.ord, s.json ->> '$.revision' AS revision, s.json ->> '$.id' AS id, c.seq IS NOT NULL AS own,
+                    coalesce(s.json ->> '$.conflict', 0) AS conflict
+                FROM temp.tidemark_staged_set AS s
+                LEFT JOIN tidemark_changeset AS c ON c.id = s.json ->> '$.id' ORDER BY s.ord
+                """)
+        var (accepted, refused): ([(ord: Int, id: String)], [(ord: Int, id: String)]) = ([], [])
+        var (stream, foreign): ([Int], [Int]) = ([], [])
+        var next = requested + 1
+        for row in rows {
+            let isOwn: Bool = row["own"]
+            if row["conflict"] {
+                if isOwn { refused.append((row["ord"], row["id"])) }
+                continue
+            }
+            if isOwn { accepted.append((row["ord"], row["id"])) }
+            guard let revision = row["revision"] as Int64?, revision > requested else { continue }
+            guard revision == next else {
+                throw TidemarkError(
+                    .invalidResponse, "The answer has revision \(revision) where \(next) is due.",
+                    fix: "Nothing was changed; the round is repeated.")
+            }
+            next += 1
+            stream.append(row["ord"])
+            if !isOwn { foreign.append(row["ord"]) }
+        }
+        guard next == last + 1 else {
+            throw TidemarkError(
+                .invalidResponse, "The answer ends before revision \(last).",
+                fix: "Nothing was changed; the round is repeated.")
+        }
+        (self.accepted, self.refused, self.stream, self.foreign) = (accepted, refused, stream, foreign)
+    }
+}

@@ -1,0 +1,68 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Temporary to permanent ids: everything that still waits and names a new record by its temporary id is
+/// rewritten, in the transaction that takes in the permanent one. The map stays readable.
+struct MapIdentities {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Takes the ids of an accepted change set, staged as `ord`.
+    func map(ord: Int) throws -> [SyncEvent] {
+        try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_assigned
+                SELECT s.tbl, CASE WHEN s.old_key <= -\(TemporaryID.reservedMin) THEN -s.old_key ELSE CAST(s.old_key AS INTEGER) END,
+                    CAST(s.key AS INTEGER)
+                FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                WHERE s.ord = ? AND s.old_key IS NOT NULL AND t.kind = 'integer'
+                """, arguments: [ord])
+        let rows = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
+        guard !rows.isEmpty else { return [] }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO main.tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
+        try rewriteKeys()
+        for table in schema.tables { try rewriteReferences(of: table) }
+        return rows.map {
+            .identityAssigned(table: $0["tbl"], temporary: $0["temporary"], permanent: $0["permanent"])
+        }
+    }
+
+    private func rewriteKeys() throws {
+        for holder in ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record"] {
+            try db.execute(
+                sql: """
+                    UPDATE OR REPLACE \(holder) SET key = CAST(m.permanent AS TEXT)
+                    FROM temp.tidemark_assigned AS m
+                    WHERE m.tbl = \(holder).tbl AND \(holder).key = CAST(m.temporary AS TEXT)
+                    """)
+        }
+    }
+
+    private func rewriteReferences(of table: SyncedTable) throws {
+        for (column, parent) in Catalog.integerReferences(of: table, in: schema) {
+            if let position = table.key.firstIndex(of: column) {
+                guard table.key.count > 1 else { continue }
+                for holder in ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record"] {
+                    try rewrite("key", path: "$[\(position)]", parent, table, in: holder)
+                }
+                continue
+            }
+            try rewrite("attributes", path: "$.\"\(column)\"", parent, table, in: "tidemark_outbox")
+            try rewrite("mine", path: "$.\"\(column)\"", parent, table, in: "tidemark_conflict_record")
+        }
+    }
+
+    private func rewrite(
+        _ member: String, path: String, _ parent: String, _ table: SyncedTable, in holder: String
+    ) throws {
+        try db.execute(
+            sql: """
+                UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, m.permanent)
+                FROM temp.tidemark_assigned AS m
+                WHERE m.tbl = ?2 AND \(holder).tbl = ?3 AND m.temporary = \(holder).\(member) ->> ?1
+                """, arguments: [path, parent, table.name])
+    }
+}

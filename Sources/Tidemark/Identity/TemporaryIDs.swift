@@ -1,0 +1,45 @@
+public import GRDB
+import TidemarkCore
+
+/// The counter from which an app draws temporary ids: -1, -2, and so on.
+///
+/// It lies in the file, so it survives restarts, and two processes that draw at once get different ids.
+public enum TemporaryIDs {
+    /// Draws the next id. Call inside a write.
+    ///
+    /// - Throws: `DatabaseError` when the file has no sync engine's tables.
+    public static func next(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(
+            db, sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1") ?? -1
+    }
+
+    /// The permanent id that a temporary one became, or nil while the server has not answered.
+    public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64? {
+        try Int64.fetchOne(
+            db, sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?",
+            arguments: [table, id])
+    }
+}
+
+/// A GRDB record whose integer key is given by the server, and which has a temporary id until then.
+///
+/// Conform instead of writing `willInsert`: a new record without an id gets a temporary one.
+///
+/// ```swift
+/// struct Player: Codable, FetchableRecord, SyncedRecord {
+///     var id: Int64?
+///     var name: String
+/// }
+/// try player.insert(db)  // player.id == -1 until the next sync
+/// ```
+public protocol SyncedRecord: MutablePersistableRecord {
+    /// The record's key; nil before it is inserted.
+    var id: Int64? { get set }
+}
+
+extension SyncedRecord {
+    /// Gives the record a temporary id when it has none.
+    public mutating func willInsert(_ db: Database) throws {
+        if id == nil { id = try TemporaryIDs.next(db) }
+    }
+}

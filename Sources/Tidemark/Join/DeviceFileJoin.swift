@@ -1,0 +1,83 @@
+import Foundation
+public import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Makes a device's file from a server's snapshot: the way in for programs that bring no tables of their own.
+public struct DeviceFileJoin: Sendable {
+    private let transport: any Transport
+    private let server: String
+    private let zone: String
+    private let environment: SyncEngine.Environment
+
+    /// Makes a join.
+    ///
+    /// - Parameters:
+    ///   - transport: The way to the server.
+    ///   - server: The server's URL, kept in the file.
+    ///   - zone: The zone.
+    ///   - environment: Time and randomness.
+    public init(
+        transport: any Transport, server: String, zone: String = "main",
+        environment: SyncEngine.Environment = .system
+    ) {
+        (self.transport, self.server) = (transport, server)
+        (self.zone, self.environment) = (zone, environment)
+    }
+
+    /// Downloads the snapshot and makes the file. Cut short, it leaves no file.
+    ///
+    /// - Parameters:
+    ///   - path: Where the file will be; nothing may be there.
+    ///   - progress: Told the compressed bytes received so far, and how many there will be.
+    /// - Returns: The status of the new device.
+    /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
+    public func join(
+        path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
+    ) async throws -> DeviceStatus {
+        guard !FileManager.default.fileExists(atPath: path) else {
+            throw TidemarkError(
+                .unusableFile, "\(path) exists already.",
+                fix: "Choose another name; a file that has joined is synced with `tidemark device sync`.")
+        }
+        let (snapshot, scratch) = ("\(path).snapshot", "\(path).joining")
+        defer { SnapshotScratch.remove(snapshot) }
+        defer { SnapshotScratch.remove(scratch) }
+        SnapshotScratch.remove(scratch)
+        try await transport.snapshot(zone: zone, to: snapshot, progress: progress)
+        let status = try await make(scratch, from: snapshot)
+        try FileManager.default.moveItem(atPath: scratch, toPath: path)
+        return status
+    }
+
+    private func make(_ scratch: String, from snapshot: String) async throws -> DeviceStatus {
+        let database = try DatabaseQueue(path: scratch)
+        let (server, zone, newID) = (server, zone, environment.newID)
+        let now = Timestamp.text(environment.now())
+        let status = try await database.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA synchronous = FULL")
+            _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).join(
+                device: newID(), server: server, zone: zone)
+            return try DeviceStatus(db)
+        }
+        try database.close()
+        // From here on in WAL mode, so that the app can read while a sync writes.
+        let file = try DatabaseQueue(path: scratch)
+        try await file.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
+        try file.close()
+        return status
+    }
+}
+
+extension SyncEngine {
+    /// The server and zone that a file has joined.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined none.
+    public static func membership(in db: Database) throws -> (server: String, zone: String) {
+        let file = try DeviceFile(db)
+        return (file.server, file.zone)
+    }
+
+    /// Ends the event streams that were handed out so far, once what was sent has been read.
+    public func finishEvents() { eventHub.finish() }
+}

@@ -1,0 +1,141 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Moves what was captured into the outbox, as change sets.
+///
+/// Each transaction of the app is a change set; writes of other programs, whose boundaries nobody noted, go
+/// together up to the next known boundary. Neighbours that touch the same record become one change set, and a
+/// record created and deleted before anything was sent takes all between with it: then its changes
+/// vanish. A union of transactions is still atomic; none is ever split.
+struct DrainCapture {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Drains everything captured.
+    ///
+    /// - Parameters:
+    ///   - boundaries: The numbers of the last captured changes of known transactions.
+    ///   - newID: Makes the random id of a change set.
+    func drain(boundaries: [Int64], newID: () -> UUID) throws {
+        guard let range = try ReduceCapture.pending(in: db) else { return }
+        for group in try groups(in: range, boundaries: boundaries) {
+            try ReduceCapture.reduce(group, schema: schema, in: db)
+            try enqueueReduced(id: newID().uuidString.lowercased())
+        }
+        try ReduceCapture.forget(range, schema: schema, in: db)
+    }
+
+    // MARK: Groups
+
+    /// Divides the captured range into the ranges that become a change set each.
+    private func groups(
+        in range: ClosedRange<Int64>, boundaries: [Int64]
+    ) throws -> [ClosedRange<Int64>] {
+        let ends = Set(boundaries.filter { range.contains($0) } + [range.upperBound]).sorted()
+        guard ends.count > 1 else { return [range] }
+        let reach = try firstSegmentsTouched(ends)
+        var groups: [ClosedRange<Int64>] = []
+        var starts: [Int] = []
+        for (index, end) in ends.enumerated() {
+            var first = index
+            // Joins every group from the one that holds the segment this one reaches back to.
+            if let back = reach[index], let at = starts.lastIndex(where: { $0 <= back }) {
+                first = starts[at]
+                groups.removeLast(starts.count - at)
+                starts.removeLast(starts.count - at)
+            }
+            let low = first == 0 ? range.lowerBound : ends[first - 1] + 1
+            groups.append(low...end)
+            starts.append(first)
+        }
+        return groups
+    }
+
+    /// For each segment, the earlier segment that it has to be united with, if there is one: its neighbour when
+    /// they share a record, and the one where a record was created that it deletes.
+    private func firstSegmentsTouched(_ ends: [Int64]) throws -> [Int: Int] {
+        let touched = schema.tables.map { table in
+            let shadow = SQLText.name("tidemark_capture_\(table.name)")
+            let (old, new) = (RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_"))
+            return """
+                SELECT seq, \(SQLText.literal(table.name)) AS tbl,
+                    CASE kind WHEN 'insert' THEN \(new) ELSE \(old) END AS key, kind FROM \(shadow)
+                UNION ALL SELECT seq, \(SQLText.literal(table.name)), \(new), kind FROM \(shadow) WHERE kind = 'update'
+                """
+        }.joined(separator: "\nUNION ALL ")
+        let list = "[" + ends.map(String.init).joined(separator: ",") + "]"
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                WITH boundary (segment, last) AS (SELECT key, value FROM json_each(?)),
+                touch (segment, tbl, key, kind) AS MATERIALIZED (
+                    SELECT (SELECT min(segment) FROM boundary WHERE last >= t.seq), tbl, key, kind FROM (\(touched)) AS t
+                ), record (tbl, key, segment, made, gone, previous) AS (
+                    SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
+                        lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
+                    FROM touch GROUP BY tbl, key, segment
+                )
+                SELECT segment, min(back) AS back FROM (
+                    SELECT segment, previous AS back FROM record WHERE previous = segment - 1
+                    UNION ALL
+                    SELECT g.segment, m.segment FROM record AS g JOIN record AS m USING (tbl, key)
+                    WHERE g.gone AND m.made AND m.segment < g.segment
+                ) GROUP BY segment
+                """, arguments: [list])
+        return Dictionary(uniqueKeysWithValues: rows.map { ($0["segment"] as Int, $0["back"] as Int) })
+    }
+
+    // MARK: Enqueueing
+
+    /// Makes a change set of `temp.tidemark_reduced`, unless nothing is left of it.
+    func enqueueReduced(id: String) throws {
+        let isEmpty = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
+        guard isEmpty == false else { return }
+        try db.execute(sql: "INSERT INTO tidemark_changeset (id) VALUES (?)", arguments: [id])
+        let seq = db.lastInsertedRowID
+        try db.execute(
+            sql: """
+                INSERT INTO tidemark_outbox (seq, tbl, key, operation, attributes, base)
+                SELECT ?, tbl, key, operation, attributes, base FROM temp.tidemark_reduced
+                """, arguments: [seq])
+        // What the server confirmed is what stood there before the first waiting change.
+        try db.execute(
+            sql: "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced")
+        try noteDependencies(seq)
+    }
+
+    /// A change set depends on the latest waiting one that touched the same record, and on those that created
+    /// records to which it refers.
+    private func noteDependencies(_ seq: Int64) throws {
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO tidemark_after (seq, id)
+                SELECT ?1, c.id FROM tidemark_outbox AS o JOIN tidemark_changeset AS c ON c.seq = (
+                    SELECT max(p.seq) FROM tidemark_outbox AS p
+                    WHERE p.tbl = o.tbl AND p.key = o.key AND p.seq < ?1)
+                WHERE o.seq = ?1
+                """, arguments: [seq])
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO tidemark_after (seq, id)
+                SELECT DISTINCT ?1, c.id FROM (
+                    SELECT r.parent, CAST(j.value AS TEXT) AS key
+                    FROM tidemark_outbox AS o, json_each(o.attributes) AS j
+                    JOIN temp.tidemark_reference AS r ON r.tbl = o.tbl AND r.col = j.key
+                    WHERE o.seq = ?1 AND j.type = 'integer'
+                    UNION
+                    SELECT r.parent, CAST(j.value AS TEXT)
+                    FROM tidemark_outbox AS o
+                    JOIN temp.tidemark_column AS k ON k.tbl = o.tbl AND k.key_position IS NOT NULL
+                    JOIN temp.tidemark_reference AS r ON r.tbl = o.tbl AND r.col = k.col,
+                        json_each(o.key) AS j
+                    WHERE o.seq = ?1 AND j.type = 'integer' AND coalesce(j.key, 0) = k.key_position
+                ) AS wanted
+                JOIN tidemark_outbox AS p ON p.tbl = wanted.parent AND p.key = wanted.key
+                    AND p.operation = 'create' AND p.seq < ?1
+                JOIN tidemark_changeset AS c ON c.seq = p.seq
+                """, arguments: [seq])
+    }
+}

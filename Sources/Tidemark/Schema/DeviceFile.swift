@@ -1,0 +1,58 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// What the bookkeeping of a device's file says about it.
+struct DeviceFile: Sendable {
+    let device: String
+    let server: String
+    let zone: String
+    let epoch: String?
+    let revision: Int64
+    let contact: String?
+    /// The tables that sync, as they are in this file now.
+    let schema: SyncSchema
+
+    /// Reads a device's file.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the file has not joined a server.
+    init(_ db: Database) throws {
+        guard try db.tableExists("tidemark_device"),
+            let row = try Row.fetchOne(db, sql: "SELECT * FROM tidemark_device")
+        else {
+            throw TidemarkError(
+                .unusableFile, "This file has not joined a server.",
+                fix: "Join one with `tidemark device join URL FILE`.")
+        }
+        (device, server, zone) = (row["device"], row["server"], row["zone"])
+        (epoch, contact) = (row["epoch"], row["contact"])
+        revision = try Int64.fetchOne(db, sql: "SELECT revision FROM tidemark_state") ?? 0
+        schema = try Self.schema(row["schema"], in: db)
+    }
+
+    /// The file's own tables, limited to those that the server syncs once that is known.
+    static func schema(_ served: String?, in db: Database) throws -> SyncSchema {
+        guard let served else { return try SchemaIntrospection(db).validated() }
+        let zone = try SchemaText.decode(served)
+        let introspection = try SchemaIntrospection(db)
+        let local = Set(introspection.tables.map(\.name)).subtracting(zone.byName.keys)
+        return try SchemaIntrospection(db, excluding: local).validated(policies: zone.policies)
+    }
+
+    /// Writes the device's identity into a file, once.
+    static func enrol(device: UUID, server: String, zone: String, in db: Database) throws {
+        try db.execute(sql: DeviceTables.sql)
+        try db.execute(
+            sql: "INSERT INTO tidemark_device (id, device, server, zone) VALUES (1, ?, ?, ?)",
+            arguments: [device.uuidString.lowercased(), server, zone])
+    }
+
+    /// Runs `body` with capture switched off: what it writes is the server's truth, not an edit.
+    static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
+        try db.execute(sql: "UPDATE tidemark_state SET applying = 1")
+        let result = try body()
+        try db.execute(sql: "UPDATE tidemark_state SET applying = 0")
+        return result
+    }
+}

@@ -1,0 +1,99 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// The bookkeeping of a device's file, beside the app's own tables.
+///
+/// | table | a row is |
+/// | --- | --- |
+/// | `tidemark_device` | who this device is, and what it syncs with |
+/// | `tidemark_changeset` | a change set in the outbox; `wire` is what was sent, frozen |
+/// | `tidemark_outbox` | what a waiting change set does to one record |
+/// | `tidemark_after` | a change set that another one depends on |
+/// | `tidemark_base` | a record with waiting changes, as the server confirmed it (NULL: not at all) |
+/// | `tidemark_idmap` | the permanent id that a temporary one became |
+/// | `tidemark_conflict` | a refused change set, parked until somebody resolves it |
+/// | `tidemark_conflict_record` | one of its records: base, mine and theirs |
+///
+/// Nothing drops the outbox: its rows leave only with the server's verdict on them.
+enum DeviceTables {
+    static let sql = """
+        CREATE TABLE IF NOT EXISTS tidemark_device (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            device TEXT NOT NULL,
+            server TEXT NOT NULL,
+            zone TEXT NOT NULL,
+            epoch TEXT,
+            schema TEXT,
+            contact TEXT
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_changeset (
+            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            wire TEXT
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_outbox (
+            seq INTEGER NOT NULL,
+            tbl TEXT NOT NULL,
+            key TEXT NOT NULL,
+            operation TEXT NOT NULL,
+            attributes TEXT,
+            base INTEGER NOT NULL,
+            PRIMARY KEY (seq, tbl, key)
+        ) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS tidemark_outbox_record ON tidemark_outbox (tbl, key, seq);
+        CREATE TABLE IF NOT EXISTS tidemark_after (
+            seq INTEGER NOT NULL,
+            id TEXT NOT NULL,
+            PRIMARY KEY (seq, id)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_base (
+            tbl TEXT NOT NULL,
+            key TEXT NOT NULL,
+            image TEXT,
+            PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_idmap (
+            tbl TEXT NOT NULL,
+            temporary INTEGER NOT NULL,
+            permanent INTEGER NOT NULL,
+            PRIMARY KEY (tbl, temporary)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_temporary (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            next INTEGER NOT NULL
+        );
+        INSERT OR IGNORE INTO tidemark_temporary VALUES (1, -1);
+        CREATE TABLE IF NOT EXISTS tidemark_conflict (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            parked TEXT NOT NULL,
+            reasons TEXT NOT NULL
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_conflict_record (
+            id TEXT NOT NULL,
+            tbl TEXT NOT NULL,
+            key TEXT NOT NULL,
+            operation TEXT NOT NULL,
+            base TEXT,
+            mine TEXT,
+            theirs TEXT,
+            PRIMARY KEY (id, tbl, key)
+        ) WITHOUT ROWID;
+        """
+
+    /// Makes plain inserts draw their ids from the reserved region, which the server never assigns.
+    static func reserveIds(_ schema: SyncSchema, in db: Database) throws {
+        for table in schema.tables where table.isAutoincrement {
+            let floor = TemporaryID.reservedMin - 1
+            try db.execute(
+                sql: "UPDATE sqlite_sequence SET seq = ?2 WHERE name = ?1 AND seq < ?2",
+                arguments: [table.name, floor])
+            try db.execute(
+                sql: """
+                    INSERT INTO sqlite_sequence (name, seq)
+                    SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)
+                    """, arguments: [table.name, floor])
+        }
+    }
+}

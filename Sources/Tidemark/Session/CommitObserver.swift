@@ -1,0 +1,82 @@
+import Foundation
+import GRDB
+import Synchronization
+
+/// Notes where the app's own transactions end, so that each becomes a change set, and wakes the background loop.
+///
+/// It watches the numbers that capture's triggers take. What it knows is lost with the process; then neighbouring
+/// transactions go together, which is still atomic.
+final class CommitObserver: TransactionObserver, Sendable {
+    /// State: everything under one lock. Written on GRDB's writer queue, read by the engine.
+    private struct State {
+        var lastSeen: Int64 = 0
+        var boundaries: [Int64] = []
+        var hasNews = false
+        var waiter: CheckedContinuation<Void, Never>?
+    }
+
+    private let state = Mutex(State())
+
+    func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool {
+        if case .insert(let table) = eventKind { return table == "tidemark_capture" }
+        return false
+    }
+
+    func databaseDidChange(with event: DatabaseEvent) {
+        state.withLock { $0.lastSeen = max($0.lastSeen, event.rowID) }
+    }
+
+    func databaseDidCommit(_ db: Database) {
+        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard state.lastSeen > state.boundaries.last ?? 0 else { return nil }
+            state.boundaries.append(state.lastSeen)
+            state.hasNews = true
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+
+    func databaseDidRollback(_ db: Database) {
+        state.withLock { $0.lastSeen = $0.boundaries.last ?? 0 }
+    }
+
+    /// The boundaries noted so far. They stay noted: a drain that is rolled back needs them again, and numbers are
+    /// never reused.
+    func takeBoundaries() -> [Int64] {
+        state.withLock { state in
+            state.hasNews = false
+            if state.boundaries.count > 10_000 { state.boundaries.removeFirst(5_000) }
+            return state.boundaries
+        }
+    }
+
+    /// Returns after the next commit of captured changes, or after a pause, or on cancellation.
+    func wait(atMost pause: Duration) async {
+        let timer = Task { [self] in
+            do { try await Task.sleep(for: pause) } catch { return wake() }
+            wake()
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isDue = state.withLock { state -> Bool in
+                    if state.hasNews || Task.isCancelled { return true }
+                    state.waiter = continuation
+                    return false
+                }
+                if isDue { continuation.resume() }
+            }
+        } onCancel: {
+            wake()
+        }
+        timer.cancel()
+    }
+
+    private func wake() {
+        let waiter = state.withLock { state in
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+}

@@ -1,0 +1,108 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// The device's core: outbox to request, answer to tables. Synchronous; each function is one transaction, or runs
+/// in the caller's. Time, randomness and the network come as arguments.
+///
+/// The round:
+///
+/// 1. ``prepareRequest``: what was captured becomes change sets, frozen, and the request's text.
+/// 2. The shell carries it to the server and brings the answer, however long that takes. Edits go on meanwhile.
+/// 3. ``apply``: the answer goes into the tables, the outbox and the revision, all in one transaction.
+struct DeviceCore: Sendable {
+    let limits: Limits
+
+    /// What a round sends.
+    struct Outgoing: Sendable {
+        let zone: String
+        let body: [UInt8]
+        /// The revision that the file was at: an answer to another state is not applied.
+        let revision: Int64
+        let changeSetCount: Int
+    }
+
+    /// Drains what was captured and writes the request.
+    ///
+    /// - Parameters:
+    ///   - boundaries: Numbers of captured changes at which transactions of the app are known to have ended.
+    ///   - sendsChanges: False while an answer had `more`: the rest comes first.
+    ///   - newID: Makes 128 random bits.
+    func prepareRequest(
+        _ db: Database, boundaries: [Int64], sendsChanges: Bool, newID: () -> UUID
+    ) throws -> Outgoing {
+        let file = try DeviceFile(db)
+        try EngineConnection.prepare(db, schema: file.schema)
+        try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, newID: newID)
+        guard let epoch = file.epoch else {
+            throw TidemarkError(
+                .snapshotRequired, "This file has taken in no snapshot yet.",
+                fix: "Sync when the server can be reached; edits are kept.")
+        }
+        let wires = sendsChanges
+            ? try FreezeChangeSets(db: db, schema: file.schema, limits: limits).outgoing() : []
+        let body = #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
+            + #""schema":"\#(ContentHash.of(file.schema.shape))","changeSets":[\#(wires.joined(separator: ","))]}"#
+        return Outgoing(
+            zone: file.zone, body: Array(body.utf8), revision: file.revision, changeSetCount: wires.count)
+    }
+}
+
+extension DeviceCore {
+    /// Takes an answer in, in a transaction of its own. The caller is outside one.
+    func apply(
+        _ answer: [UInt8], to outgoing: Outgoing, in db: Database, now: Date, newID: () -> UUID
+    ) throws -> Applied {
+        var applied = Applied()
+        try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
+        try Transaction.withoutForeignKeys(db) {
+            applied = try ApplyResponse(
+                db: db, file: DeviceFile(db), limits: limits, now: Timestamp.text(now)
+            ).apply(answer, requested: outgoing.revision, newID: newID)
+        }
+        return applied
+    }
+
+    /// Parks the change set that an error is about, takes its effects out of the tables, and lets the others go on.
+    static func park(
+        _ error: TidemarkError, in db: Database, now: Date, newID: () -> UUID
+    ) throws -> [SyncEvent] {
+        var events: [SyncEvent] = []
+        try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
+        try Transaction.withoutForeignKeys(db) {
+            let file = try DeviceFile(db)
+            try StagingTables.clear(in: db)
+            try DrainCapture(db: db, schema: file.schema).drain(boundaries: [], newID: newID)
+            let reason = Conflict.Reason(
+                table: error.place.table ?? "", columns: error.place.column.map { [$0] } ?? [],
+                rule: error.code.rawValue, message: "\(error.message) \(error.fix)")
+            let reasons = String(decoding: try JSONEncoder().encode([reason]), as: UTF8.self)
+            let pending = PendingChanges(db: db, schema: file.schema)
+            try DeviceFile.whileApplying(db) {
+                try pending.rewind()
+                events = try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent(
+                    error.place.id ?? "", reasons: reasons)
+                try pending.refreshBase()
+                try pending.replay()
+            }
+        }
+        return events
+    }
+}
+
+/// What an answer changed on the device.
+struct Applied: Sendable {
+    /// The device's revision afterwards.
+    var revision: Int64 = 0
+    /// Whether the server has more.
+    var hasMore = false
+    /// How many of the device's own change sets got their verdict.
+    var settledCount = 0
+    /// Whether change sets wait that were not part of the request.
+    var hasPending = false
+    /// The answer was to an older state of the file; nothing was done, and the round has to be repeated.
+    var isStale = false
+    /// What to tell the app.
+    var events: [SyncEvent] = []
+}

@@ -1,0 +1,183 @@
+public import Foundation
+public import GRDB
+public import TidemarkCore
+import TidemarkSQLite
+
+/// Keeps a SQLite file in sync with a server. The one object that an app makes.
+///
+/// The app goes on using its GRDB database with ordinary SQL, records and observations; triggers in the file capture
+/// what it, or any other program, writes. The engine carries change sets to the server and the answers into the
+/// tables.
+///
+/// ```swift
+/// let sync = try await SyncEngine(database, server: "https://sync.example.org")
+/// await sync.start()                        // in the background from here on
+/// for await event in sync.events { ... }    // conflicts, remote changes, new ids
+/// ```
+///
+/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()`` share it.
+public actor SyncEngine {
+    /// What an engine takes from the world. Tests give it a clock and randomness of their own.
+    public struct Environment: Sendable {
+        /// The time.
+        public let now: @Sendable () -> Date
+        /// 128 random bits.
+        public let newID: @Sendable () -> UUID
+
+        /// Makes an environment.
+        public init(now: @escaping @Sendable () -> Date, newID: @escaping @Sendable () -> UUID) {
+            (self.now, self.newID) = (now, newID)
+        }
+    }
+
+    /// What happens, from the moment of asking on. Each caller gets a stream of its own.
+    public nonisolated var events: AsyncStream<SyncEvent> { eventHub.stream() }
+    /// The status now and after every round and every local commit.
+    public nonisolated var statuses: AsyncStream<DeviceStatus> { statusHub.stream() }
+
+    nonisolated let eventHub = Broadcast<SyncEvent>()
+    private nonisolated let statusHub = Broadcast<DeviceStatus>()
+    private let database: any DatabaseWriter
+    private let transport: any Transport
+    private let environment: Environment
+    private let limits: Limits
+    private let commits: CommitObserver
+
+    // MARK: State: touched on the actor only
+
+    /// The round in flight, which later callers join.
+    private var inFlight: Task<Void, any Error>?
+    /// The background loop.
+    private var loop: Task<Void, Never>?
+
+    /// Prepares a database for syncing: bookkeeping tables, triggers, identity. Reaches for no network yet.
+    ///
+    /// The tables that sync are the file's own at this moment, later those that the server has. They must be
+    /// empty the first time: rows arrive with the first sync.
+    ///
+    /// - Parameters:
+    ///   - database: The app's `DatabaseQueue` or `DatabasePool`, migrated.
+    ///   - server: The server's URL.
+    ///   - zone: The zone.
+    ///   - transport: Another way to the server than HTTP.
+    ///   - environment: Time and randomness.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, ``TidemarkCore/TidemarkError`` or `DatabaseError`.
+    public init(
+        _ database: any DatabaseWriter, server: String, zone: String = "main",
+        transport: (any Transport)? = nil, environment: Environment = .system,
+        limits: Limits = .standard
+    ) async throws {
+        self.database = database
+        self.transport = try transport ?? HTTPTransport(url: server)
+        (self.environment, self.limits) = (environment, limits)
+        commits = CommitObserver()
+        let newID = environment.newID
+        try await database.writeWithoutTransaction { db in
+            // GRDB chooses NORMAL with WAL: a power cut could forget an edit that the server already has.
+            try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.inTransaction(.immediate) {
+                try PrepareDevice(db: db).prepare(server: server, zone: zone, device: newID())
+                return .commit
+            }
+        }
+        database.add(transactionObserver: commits, extent: .observerLifetime)
+    }
+
+    // MARK: Syncing
+
+    /// Syncs once: sends what waits, takes in what is new, until there is neither.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError``; the outbox is kept, and the error's recovery says whether to try again.
+    public func sync() async throws {
+        if let inFlight { return try await inFlight.value }
+        let task = Task { try await rounds() }
+        inFlight = task
+        defer { inFlight = nil }
+        do {
+            try await task.value
+        } catch {
+            if let error = error as? TidemarkError {
+                eventHub.send(.failed(code: error.code.rawValue, message: error.message))
+            }
+            try await announceStatus()
+            throw error
+        }
+        try await announceStatus()
+    }
+
+    /// Syncs in the background: after local commits, and at least every `interval`. Failures are retried with
+    /// growing, jittered pauses and told as events.
+    public func start(every interval: Duration = .seconds(30)) {
+        guard loop == nil else { return }
+        let (commits, pace) = (commits, Pace(interval: interval))
+        loop = Task { [weak self] in
+            var pace = pace
+            while !Task.isCancelled {
+                guard let self else { return }
+                pace.finished(failed: await self.failed())
+                await commits.wait(atMost: pace.pause(jitter: Pace.systemJitter()))
+            }
+        }
+    }
+
+    /// Ends the background sync. A round in flight is cancelled; its effects are whole or none.
+    public func stop() {
+        loop?.cancel()
+        loop = nil
+    }
+
+    private func failed() async -> Bool {
+        do {
+            try await sync()
+            return false
+        } catch {
+            // `sync()` has told the app; what is left to decide is when to try again.
+            return true
+        }
+    }
+
+    private func rounds() async throws {
+        let session = SyncSession(
+            database: database, transport: transport, environment: environment, limits: limits,
+            commits: commits)
+        try await session.run { [eventHub] in eventHub.send($0) }
+    }
+
+    // MARK: Looking
+
+    /// Where the device stands.
+    public func status() async throws -> DeviceStatus { try await database.read { try DeviceStatus($0) } }
+
+    /// The refused change sets that wait for a decision, oldest first.
+    public func conflicts() async throws -> [Conflict] { try await database.read { try Conflict.all($0) } }
+
+    /// Decides what becomes of a conflict. The outcome is an ordinary change set.
+    ///
+    /// - Parameter conflict: The conflict's id, or its number.
+    public func resolve(_ conflict: String, _ resolution: Resolution) async throws {
+        try await database.write { db in
+            try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(conflict, resolution)
+        }
+        try await announceStatus()
+    }
+
+    /// Whether a record has changes that the server has not acknowledged.
+    public func isPending(table: String, key: String) async throws -> Bool {
+        try await database.write { db in
+            let file = try DeviceFile(db)
+            try EngineConnection.prepare(db, schema: file.schema)
+            try DrainCapture(db: db, schema: file.schema).drain(
+                boundaries: commits.takeBoundaries(), newID: environment.newID)
+            return try Bool.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outbox WHERE tbl = ? AND key = ?)",
+                arguments: [table, key]) ?? false
+        }
+    }
+
+    /// The permanent id that a temporary one became; nil while the server has not answered.
+    public func permanentID(for id: Int64, in table: String) async throws -> Int64? {
+        try await database.read { try TemporaryIDs.permanentID(for: id, in: table, $0) }
+    }
+
+    private func announceStatus() async throws { statusHub.send(try await status()) }
+}

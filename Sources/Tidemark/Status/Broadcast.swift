@@ -1,0 +1,39 @@
+import Synchronization
+
+/// Sends values to any number of streams. A slow reader loses the oldest values, never holds up the engine.
+final class Broadcast<Value: Sendable>: Sendable {
+    private struct State {
+        var next = 0
+        var readers: [Int: AsyncStream<Value>.Continuation] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// A stream of the values sent from now on.
+    func stream() -> AsyncStream<Value> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1_000)) { continuation in
+            let number = state.withLock { state -> Int in
+                state.next += 1
+                state.readers[state.next] = continuation
+                return state.next
+            }
+            continuation.onTermination = { [weak self] _ in
+                self?.state.withLock { $0.readers[number] = nil }
+            }
+        }
+    }
+
+    /// Sends a value to every reader.
+    func send(_ value: Value) {
+        for reader in state.withLock({ Array($0.readers.values) }) { reader.yield(value) }
+    }
+
+    /// Ends the streams handed out so far.
+    func finish() {
+        let readers = state.withLock { state in
+            defer { state.readers = [:] }
+            return state.readers.values
+        }
+        for reader in readers { reader.finish() }
+    }
+}

@@ -1,0 +1,35 @@
+import GRDB
+
+/// Where a device stands: what a status bar, or `tidemark device status`, shows.
+public struct DeviceStatus: Hashable, Sendable, Codable {
+    /// The server's URL.
+    public let server: String
+    /// The zone.
+    public let zone: String
+    /// The device's id.
+    public let device: String
+    /// The zone's history; nil before the first snapshot.
+    public let epoch: String?
+    /// The revision that the file is at.
+    public let revision: Int64
+    /// Change sets in the outbox; what was captured and not yet drained counts as one.
+    public let pendingChangeSets: Int
+    /// Records with changes that the server has not acknowledged.
+    public let pendingRecords: Int
+    /// Refused change sets that wait for somebody to resolve them.
+    public let conflicts: Int
+    /// When the server last answered, ISO 8601; nil: never.
+    public let lastContact: String?
+
+    /// Reads the status of a file.
+    init(_ db: Database) throws {
+        let file = try DeviceFile(db)
+        (server, zone, device) = (file.server, file.zone, file.device)
+        (epoch, revision, lastContact) = (file.epoch, file.revision, file.contact)
+        let captured = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_capture") ?? 0
+        let queued = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_changeset") ?? 0
+        pendingChangeSets = queued + (captured > 0 ? 1 : 0)
+        pendingRecords = try (Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_base") ?? 0) + captured
+        conflicts = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_conflict") ?? 0
+    }
+}

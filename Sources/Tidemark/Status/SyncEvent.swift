@@ -1,0 +1,15 @@
+/// Something that a sync did and that an app may want to show.
+public enum SyncEvent: Hashable, Sendable {
+    /// Changes of others were applied; `records` counts them.
+    case remoteChanges(revision: Int64, records: Int)
+    /// A new record got its permanent id.
+    case identityAssigned(table: String, temporary: Int64, permanent: Int64)
+    /// A change set was refused and is parked under its id.
+    case conflict(id: String)
+    /// A record with changes that wait was changed or deleted by somebody else.
+    case changedWhileEdited(table: String, key: String, isDeleted: Bool)
+    /// The device took a new snapshot.
+    case snapshotTaken(revision: Int64)
+    /// A round failed; it is tried again where that can help.
+    case failed(code: String, message: String)
+}

@@ -1,0 +1,122 @@
+import ArgumentParser
+import Foundation
+import Tidemark
+import TidemarkCore
+
+/// `tidemark device`: everything about one device's file.
+struct Device: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Join a server with a SQLite file, sync it, and look after it.",
+        subcommands: [Join.self, Sync.self, Status.self, Conflicts.self, Resolve.self]
+    )
+}
+
+extension Device {
+    /// `tidemark device join`.
+    struct Join: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a device file: the zone's tables with all their rows, ready to edit.",
+            discussion: """
+                FILE must not exist yet. It becomes an ordinary SQLite file; edit it with any program. New rows of tables with \
+                an INTEGER PRIMARY KEY get a temporary id (leave the id out) until the server answers with the permanent one.
+
+                A join that is cut short leaves nothing behind; run it again.
+                """)
+        @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
+        @Argument(help: "The file to make.") var file: String
+        @Option(help: "The zone.") var zone = "main"
+
+        func run() async throws {
+            try await Terminal.run {
+                let bar = ProgressBar("downloading")
+                let started = ContinuousClock.now
+                let device = try await DeviceFileJoin(
+                    transport: HTTPTransport(url: url), server: url, zone: zone
+                ).join(path: file) { bar.update($0, of: $1) }
+                bar.finish("\(file) joined \(url) at revision \(device.revision) in \(Self.seconds(since: started)) s")
+            }
+        }
+
+        static func seconds(since start: ContinuousClock.Instant) -> String {
+            let seconds = (ContinuousClock.now - start) / .seconds(1)
+            return String(format: "%.1f", seconds)
+        }
+    }
+
+    /// `tidemark device sync`.
+    struct Sync: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Send what was edited, take in what others did.",
+            discussion: """
+                Exit codes: 0 all is even; 3 synced, but conflicts wait (see `device conflicts`); 4 the server cannot be reached: \
+                the edits are in the outbox and nothing is lost; 1 another failure.
+                """)
+        @Argument(help: "The device's file.") var file: String
+        @Flag(help: "Go on: sync after every edit, and at least every --every seconds.") var watch = false
+        @Option(help: ArgumentHelp("The longest pause with --watch, in seconds.", valueName: "seconds")) var every = 2.0
+
+        func run() async throws {
+            try await Terminal.run {
+                let device = try await OpenDevice(file)
+                repeat {
+                    do {
+                        try await round(device)
+                    } catch let error as TidemarkError where watch && error.recovery == .retry {
+                        Terminal.note("tidemark: \(error.message) Trying again.")
+                    }
+                    if watch { try await Task.sleep(for: .seconds(every)) }
+                } while watch
+            }
+        }
+
+        private func round(_ device: OpenDevice) async throws {
+            let before = try await device.engine.status()
+            let events = try await device.syncCollectingEvents()
+            let after = try await device.engine.status()
+            let isQuiet = events.isEmpty && before.revision == after.revision
+            if !watch || !isQuiet { report(events, before, after) }
+            if !watch, after.conflicts > 0 { throw ExitCode(3) }
+        }
+
+        private func report(_ events: [SyncEvent], _ before: DeviceStatus, _ after: DeviceStatus) {
+            var parts = ["revision \(before.revision) -> \(after.revision)"]
+            var records = 0
+            var identities = 0
+            for event in events {
+                if case .remoteChanges(_, let count) = event { records += count }
+                if case .identityAssigned = event { identities += 1 }
+                if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
+            }
+            if before.pendingChangeSets > 0 { parts.append("\(before.pendingChangeSets) change set(s) sent") }
+            if identities > 0 { parts.append("\(identities) new record(s) got their ids") }
+            if records > 0 { parts.append("\(records) record(s) of others taken in") }
+            if after.conflicts > 0 { parts.append("\(after.conflicts) conflict(s) wait: tidemark device conflicts \(file)") }
+            Terminal.line("synced: \(parts.joined(separator: ", "))")
+        }
+    }
+
+    /// `tidemark device status`.
+    struct Status: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show where a device stands: server, revision, what waits.")
+        @Argument(help: "The device's file.") var file: String
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Terminal.run {
+                let status = try await OpenDevice(file).engine.status()
+                if json { return try Terminal.json(status) }
+                Terminal.table([
+                    ["server", status.server],
+                    ["zone", status.zone],
+                    ["device", status.device],
+                    ["epoch", status.epoch ?? "not known yet"],
+                    ["revision", String(status.revision)],
+                    ["pending", "\(status.pendingChangeSets) change set(s), \(status.pendingRecords) record(s)"],
+                    ["conflicts", String(status.conflicts)],
+                    ["last contact", status.lastContact ?? "never"],
+                ])
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import ArgumentParser
+import Foundation
+import Logging
+import TidemarkCore
+import TidemarkHTTP
+import TidemarkSQLiteStore
+import TidemarkServer
+
+/// `tidemark serve`: a SQLite file becomes a sync server.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Serve a SQLite file, or start an empty zone from a schema.",
+        discussion: """
+            An existing file is adopted as it is: its tables, keys, foreign keys, UNIQUE and CHECK constraints; its rows become \
+            revision 1. The file stays an ordinary SQLite file. Rows that other programs write into it while it \
+            is served are captured and synced as well.
+
+            Tables that cannot be synced are named, all at once, each with the SQL that cures it.
+
+              tidemark serve chinook.sqlite
+              tidemark serve --schema schema.sql --data ./data --listen 127.0.0.1:9000
+            """
+    )
+
+    @Argument(help: "The SQLite file to adopt and serve.")
+    var file: String?
+
+    @Option(help: ArgumentHelp("Start empty from a file of CREATE TABLE statements.", valueName: "file.sql"))
+    var schema: String?
+
+    @Option(help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder"))
+    var data: String?
+
+    @Option(help: ArgumentHelp("Where to listen; port 0 takes a free one.", valueName: "host:port"))
+    var listen = "127.0.0.1:8080"
+
+    @Option(help: ArgumentHelp("A table to leave local to the file; may be repeated.", valueName: "table"))
+    var exclude: [String] = []
+
+    @Option(help: ArgumentHelp(
+        "A table's conflict policy, reject or columns, as table=columns; may be repeated.", valueName: "table=policy"))
+    var policy: [String] = []
+
+    @Flag(help: "Log every request.")
+    var verbose = false
+
+    func validate() throws {
+        guard (file != nil) != (schema != nil) else {
+            throw ValidationError("Give either a SQLite file, or --schema FILE.sql with --data DIR.")
+        }
+        guard (schema != nil) == (data != nil) else {
+            throw ValidationError("--schema and --data belong together.")
+        }
+    }
+
+    func run() async throws {
+        try await Terminal.run {
+            let address = try ListenAddress(listen)
+            try address.requireLoopback()
+            let store = try open()
+            let state = try await store.state()
+            let tables = store.schema.tables.count
+            Terminal.line("serving \(tables) table\(tables == 1 ? "" : "s") at revision \(state.revision)")
+            if !store.skippedTables.isEmpty {
+                Terminal.line("not synced: \(store.skippedTables.joined(separator: ", "))")
+            }
+            var logger = Logger(label: "tidemark") { StreamLogHandler.standardError(label: $0) }
+            logger.logLevel = verbose ? .info : .warning
+            let application = TidemarkServerApplication(
+                service: store, host: address.host, port: address.port, logger: logger)
+            try await application.run { port in
+                Terminal.line("listening on http://\(address.host):\(port)")
+            }
+            try store.close()
+        }
+    }
+
+    private func open() throws -> EmbeddedStore {
+        let policies = try policy.reduce(into: [String: ConflictPolicy]()) { policies, text in
+            let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
+            guard parts.count == 2, let policy = ConflictPolicy(rawValue: parts[1]) else {
+                throw TidemarkError(
+                    .invalidArgument, "\(text) is no policy of a table.",
+                    fix: "Write table=reject or table=columns.")
+            }
+            policies[parts[0]] = policy
+        }
+        let path = try zonePath()
+        let store = try EmbeddedStore(
+            path: path, schemaSQL: try schema.map { try Self.text(of: $0) }, newEpoch: UUID(),
+            excluding: Set(exclude), policies: policies)
+        let known = Set(store.schema.tables.map(\.name))
+        if let unknown = policies.keys.sorted().first(where: { !known.contains($0) }) {
+            throw TidemarkError(
+                .invalidArgument, "--policy names \(unknown), which is no synced table.",
+                fix: "The synced tables are \(known.sorted().joined(separator: ", ")).")
+        }
+        return store
+    }
+
+    private func zonePath() throws -> String {
+        if let file {
+            guard FileManager.default.fileExists(atPath: file) else {
+                throw TidemarkError(
+                    .unusableFile, "There is no file \(file).",
+                    fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR.")
+            }
+            return file
+        }
+        let folder = data ?? "."
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        return "\(folder)/\(EmbeddedStore.zoneName).sqlite"
+    }
+
+    private static func text(of path: String) throws -> String {
+        do {
+            return try String(contentsOfFile: path, encoding: .utf8)
+        } catch {
+            throw TidemarkError(
+                .unusableFile, "The schema \(path) cannot be read: \(error.localizedDescription)",
+                fix: "Give a UTF-8 file of CREATE TABLE statements.")
+        }
+    }
+}
+
+/// A host and a port to listen on.
+struct ListenAddress {
+    let host: String
+    let port: Int
+
+    init(_ text: String) throws(TidemarkError) {
+        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
+            (0...65_535).contains(port), colon != text.startIndex
+        else {
+            throw TidemarkError(
+                .invalidArgument, "\(text) is no address to listen on.", fix: "Write HOST:PORT, for instance 127.0.0.1:8080.")
+        }
+        (host, self.port) = (String(text[..<colon]), port)
+    }
+
+    /// Until requests can be authenticated, only this machine may send any.
+    func requireLoopback() throws(TidemarkError) {
+        guard ["127.0.0.1", "localhost", "::1", "[::1]"].contains(host) else {
+            throw TidemarkError(
+                .invalidArgument, "This version has no authentication, so it listens on this machine only, not on \(host).",
+                fix: "Listen on 127.0.0.1, and put a reverse proxy that authenticates in front of it.")
+        }
+    }
+}

@@ -1,0 +1,37 @@
+import Foundation
+import Synchronization
+
+/// A progress bar on standard error: drawn in place on a terminal, silent otherwise until the end.
+final class ProgressBar: Sendable {
+    private let label: String
+    private let isTerminal = isatty(STDERR_FILENO) == 1
+    private let shownPercent = Mutex(-1)
+
+    init(_ label: String) { self.label = label }
+
+    /// Shows how far it is, in bytes.
+    func update(_ received: Int64, of total: Int64?) {
+        guard isTerminal, let total, total > 0 else { return }
+        let percent = Int(min(received, total) * 100 / total)
+        guard shownPercent.withLock({ shown in
+            defer { shown = percent }
+            return shown != percent
+        }) else { return }
+        let filled = String(repeating: "#", count: percent * 30 / 100)
+        let empty = String(repeating: ".", count: 30 - filled.count)
+        write("\r  \(label) [\(filled)\(empty)] \(percent)%  \(Self.size(received)) of \(Self.size(total))")
+    }
+
+    /// Ends the bar.
+    func finish(_ text: String) {
+        write(isTerminal ? "\r\u{1B}[K  \(text)\n" : "  \(text)\n")
+    }
+
+    private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+
+    /// A size for people.
+    static func size(_ bytes: Int64) -> String {
+        bytes < 1_000_000
+            ? "\(max(bytes / 1_000, 1)) kB" : "\(bytes / 1_000_000).\(bytes / 100_000 % 10) MB"
+    }
+}

@@ -1,0 +1,59 @@
+import ArgumentParser
+import Foundation
+import TidemarkCore
+
+/// Everything that the command line shows goes through here.
+enum Terminal {
+    /// Writes a line to standard output, at once.
+    static func line(_ text: String = "") {
+        FileHandle.standardOutput.write(Data((text + "\n").utf8))
+    }
+
+    /// Writes a line to standard error.
+    static func note(_ text: String) {
+        FileHandle.standardError.write(Data((text + "\n").utf8))
+    }
+
+    /// Writes a value as indented JSON to standard output.
+    static func json(_ value: some Encodable) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        line(String(decoding: try encoder.encode(value), as: UTF8.self))
+    }
+
+    /// Writes rows in aligned columns. Columns named in `right` are aligned to the right.
+    static func table(_ rows: [[String]], right: Set<Int> = []) {
+        let widths = (rows.first ?? []).indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        for row in rows {
+            let cells = row.enumerated().map { column, text in
+                let padding = String(repeating: " ", count: widths[column] - text.count)
+                return right.contains(column) ? padding + text : text + padding
+            }
+            line(cells.joined(separator: "  ").trimmingSuffix())
+        }
+    }
+
+    /// Runs a command's work and turns its errors into one readable message and an exit code.
+    static func run(_ work: () async throws -> Void) async throws {
+        do {
+            try await work()
+        } catch let error as TidemarkError {
+            note("tidemark: \(error.message)")
+            let place = error.place.description
+            if !place.isEmpty { note("  where: \(place)") }
+            note("  what to do: \(error.fix)")
+            throw error.code == .unreachable ? ExitCode(4) : ExitCode.failure
+        } catch let error as UnsyncableSchema {
+            note("tidemark: \(error)")
+            throw ExitCode.failure
+        }
+    }
+}
+
+extension String {
+    fileprivate func trimmingSuffix() -> String {
+        var text = self
+        while text.hasSuffix(" ") { text.removeLast() }
+        return text
+    }
+}

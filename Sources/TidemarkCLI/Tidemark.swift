@@ -1,0 +1,23 @@
+import ArgumentParser
+
+/// The command line: a thin shell around the libraries, one file a verb.
+@main
+struct TidemarkCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tidemark",
+        abstract: "Offline-first sync for SQLite: your tables, your server.",
+        discussion: """
+            Serve an existing SQLite file, join it from any number of devices, and edit the files with whatever you like:
+
+              tidemark serve chinook.sqlite
+              tidemark device join http://127.0.0.1:8080 phone.sqlite
+              sqlite3 phone.sqlite "UPDATE artists SET name = 'AC-DC' WHERE id = 1"
+              tidemark device sync phone.sqlite
+
+            Exit codes: 0 done; 1 failed; 3 done, but conflicts wait to be resolved; 4 the server cannot be \
+            reached, nothing is lost; 64 wrong usage.
+            """,
+        version: "0.1.0",
+        subcommands: [Serve.self, Device.self, DigestCommand.self, Relay.self]
+    )
+}

@@ -1,0 +1,52 @@
+package import GRDB
+
+/// Turns many staged change sets into one that has the same outcome: the last state of each record.
+///
+/// A device applies an answer in one transaction, so nobody sees the states in between. Its cost depends on the
+/// records that changed, not on how many change sets changed them.
+package enum Coalesce {
+    /// Stages the sum of the change sets numbered in a JSON array as change set `target`.
+    package static func merge(_ ords: [Int], into target: Int, in db: Database) throws {
+        let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
+        // `base` keeps the number of the record's last deletion: what came before it no longer counts.
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, base)
+                SELECT ?1, tbl, key, CASE WHEN last = coalesce(gone, -1) THEN 'delete'
+                    WHEN coalesce(made, -1) > coalesce(gone, -1) THEN 'create' ELSE 'update' END, coalesce(gone, -1)
+                FROM (
+                    SELECT tbl, key, max(rec) AS last,
+                        max(rec) FILTER (WHERE operation = 'delete') AS gone,
+                        max(rec) FILTER (WHERE operation = 'create') AS made
+                    FROM temp.tidemark_staged WHERE ord IN (SELECT value FROM json_each(?2))
+                    GROUP BY tbl, key
+                ) ORDER BY tbl, key
+                """, arguments: [target, list])
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO temp.tidemark_staged_cell (rec, col, value)
+                SELECT n.rec, c.col, c.value
+                FROM temp.tidemark_staged AS n
+                JOIN temp.tidemark_staged AS s ON s.tbl = n.tbl AND s.key = n.key AND s.rec >= n.base
+                    AND s.ord IN (SELECT value FROM json_each(?2))
+                JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec
+                WHERE n.ord = ?1 ORDER BY s.rec DESC
+                """, arguments: [target, list])
+    }
+}
+
+/// Stages records whose columns are given as JSON objects made by ``RowJSON``.
+package enum StagedImages {
+    /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change set `ord`.
+    package static func stage(
+        _ query: String, arguments: StatementArguments = [], ord: Int, in db: Database
+    ) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, attributes)
+                SELECT \(ord), tbl, key, operation, attributes FROM (\(query))
+                """, arguments: arguments)
+        try db.execute(sql: ChangeSetStaging.cellSQL(text: "c.atom", where: "a.ord = \(ord)"))
+        try db.execute(sql: ChangeSetStaging.keyCellSQL(where: "a.ord = \(ord)"))
+    }
+}

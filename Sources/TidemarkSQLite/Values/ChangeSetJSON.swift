@@ -1,0 +1,60 @@
+package import GRDB
+package import TidemarkCore
+
+/// Writes a change set in the form of the protocol. The rows become JSON inside SQLite, one query a table; Swift
+/// puts the envelope around them.
+package enum ChangeSetJSON {
+    /// Where the records of one table come from.
+    package struct Source {
+        /// The table.
+        package let table: SyncedTable
+        /// A query that yields `key` in canonical JSON, `operation`, and `members`: the record's attributes as JSON
+        /// without braces, or NULL when it has none.
+        package let sql: String
+        /// The query's arguments.
+        package let arguments: StatementArguments
+
+        /// Makes a source.
+        package init(table: SyncedTable, sql: String, arguments: StatementArguments) {
+            (self.table, self.sql, self.arguments) = (table, sql, arguments)
+        }
+    }
+
+    /// Renders a change set.
+    ///
+    /// - Parameter envelope: The members in front of `types`, each as `"name":json`.
+    package static func render(envelope: [String], _ sources: [Source], in db: Database) throws -> String {
+        let types = sources.map { quote($0.table.name) }.joined(separator: ",")
+        let parts = envelope + [#""types":[\#(types)]"#]
+            + (try sources.map { "\(quote($0.table.name)):\(try render($0, in: db))" })
+        return "{\(parts.joined(separator: ","))}"
+    }
+
+    /// A JSON string of text that contains no control characters but may contain quotes.
+    package static func quote(_ text: String) -> String {
+        var output: [UInt8] = []
+        Array(text.utf8).withUnsafeBufferPointer { CanonicalJSON.append(text: $0, to: &output) }
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    private static func render(_ source: Source, in db: Database) throws -> String {
+        let name =
+            switch source.table.keyKind {
+            case .integer: "'\"' || key || '\"'"
+            case .text: "key"
+            case .general: "json_quote(key)"
+            }
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT group_concat(key) FILTER (WHERE operation = 'create') AS creates,
+                        group_concat(key) FILTER (WHERE operation = 'update') AS updates,
+                        group_concat(key) FILTER (WHERE operation = 'delete') AS deletes,
+                        group_concat(\(name) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL) AS attributes
+                    FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)
+                    """), arguments: source.arguments)
+        let list = { (column: String) in "[\(row?[column] as String? ?? "")]" }
+        return #"{"create":\#(list("creates")),"update":\#(list("updates")),"delete":\#(list("deletes")),"#
+            + #""attributes":{\#(row?["attributes"] as String? ?? "")}}"#
+    }
+}

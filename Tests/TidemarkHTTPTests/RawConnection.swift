@@ -1,0 +1,50 @@
+import NIOCore
+import NIOPosix
+
+/// Bytes straight to a socket, for clients that no HTTP library wants to be.
+extension TestServer {
+    /// Sends bytes and hangs up.
+    func send(_ request: String) async throws {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connect(host: "127.0.0.1", port: port)
+            .get()
+        try await channel.writeAndFlush(ByteBuffer(string: request))
+        try await channel.close()
+    }
+
+    /// Sends bytes and returns what comes back, up to and including `end`.
+    func exchange(_ request: String, until end: String) async throws -> String {
+        let answer = AsyncStream.makeStream(of: String.self)
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        Collector(pieces: answer.continuation)
+                    )
+                }
+            }
+            .connect(host: "127.0.0.1", port: port)
+            .get()
+        try await channel.writeAndFlush(ByteBuffer(string: request))
+        var text = ""
+        for await piece in answer.stream {
+            text += piece
+            if text.hasSuffix(end) { break }
+        }
+        channel.close(promise: nil)
+        return text
+    }
+
+    private final class Collector: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        private let pieces: AsyncStream<String>.Continuation
+
+        init(pieces: AsyncStream<String>.Continuation) { self.pieces = pieces }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            pieces.yield(String(buffer: unwrapInboundIn(data)))
+        }
+
+        func channelInactive(context: ChannelHandlerContext) { pieces.finish() }
+    }
+}
