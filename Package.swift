@@ -77,7 +77,8 @@ let package = Package(
         .target(
             name: "TidemarkTestSupport",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkSQLiteStore", "TidemarkHTTP", "TidemarkServer",
+                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkSQLiteStore",
+                "TidemarkHTTP", "TidemarkServer",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -1,0 +1,84 @@
+public import Foundation
+import GRDB
+import Tidemark
+public import TidemarkCore
+public import TidemarkSQLiteStore
+
+/// A server and devices in one process, on real files in a folder of their own.
+///
+/// ```swift
+/// let cluster = try Cluster(schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)")
+/// let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+/// try await anna.write("INSERT INTO notes (text) VALUES ('hello')")
+/// try await cluster.converge(anna, ben)
+/// ```
+public final class Cluster: Sendable {
+    /// The folder of all files; removed with the cluster.
+    public let folder: URL
+    /// The server.
+    public let store: EmbeddedStore
+
+    /// Makes a server with an empty zone of the given tables, and the rows that `seed` inserts.
+    public init(
+        schema: String, seed: String = "", policies: [String: ConflictPolicy] = [:],
+        limits: Limits = .standard
+    ) throws {
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let path = folder.appendingPathComponent("zone.sqlite").path
+        try DatabaseQueue(path: path).write { try $0.execute(sql: schema + ";" + seed) }
+        store = try EmbeddedStore(path: path, newEpoch: UUID(), policies: policies, limits: limits)
+    }
+
+    deinit {
+        do {
+            try FileManager.default.removeItem(at: folder)
+        } catch {
+            // A folder left behind in the system's temporary folder harms no other test.
+            return
+        }
+    }
+
+    /// The path of the server's file.
+    public var zonePath: String { folder.appendingPathComponent("zone.sqlite").path }
+
+    /// Runs SQL in the server's file, as another program would.
+    public func writeOutside(_ sql: String) throws {
+        try DatabaseQueue(path: zonePath).write { try $0.execute(sql: sql) }
+    }
+
+    /// Joins a new device.
+    public func device(_ name: String) async throws -> TestDevice {
+        let path = folder.appendingPathComponent("\(name).sqlite").path
+        let transport = InProcessTransport(to: store)
+        _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(path: path)
+        return try await TestDevice(path: path, transport: transport)
+    }
+
+    /// Syncs the devices until everybody has everything, and checks that all files are equal.
+    ///
+    /// - Throws: ``ClusterDiverged`` with the first table that differs.
+    public func converge(_ devices: TestDevice...) async throws { try await converge(devices) }
+
+    /// Syncs the devices until everybody has everything, and checks that all files are equal.
+    public func converge(_ devices: [TestDevice]) async throws {
+        for _ in 0..<2 {
+            for device in devices { try await device.engine.sync() }
+        }
+        let truth = try await store.digest(zone: EmbeddedStore.zoneName)
+        for device in devices {
+            let mine = try await device.digest()
+            guard mine.hash != truth.hash else { continue }
+            let table = zip(mine.tables, truth.tables).first { $0 != $1 }?.0.table ?? "?"
+            throw ClusterDiverged(device: device.path, table: table)
+        }
+    }
+}
+
+/// A device's rows are not the server's although everything was synced.
+public struct ClusterDiverged: Error, Hashable, Sendable {
+    /// The device's file.
+    public let device: String
+    /// The first table that differs.
+    public let table: String
+}

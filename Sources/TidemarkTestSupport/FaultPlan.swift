@@ -1,0 +1,58 @@
+import Synchronization
+public import TidemarkCore
+
+/// What becomes of the messages between a device and its server, in the order given.
+public final class FaultPlan: Sendable {
+    /// What happens to one exchange.
+    public enum Fault: Hashable, Sendable {
+        /// Nothing.
+        case none
+        /// The server never sees the request.
+        case requestLost
+        /// The server commits, the device never hears of it.
+        case answerLost
+        /// The server sees the request twice; the second answer arrives.
+        case requestDoubled
+    }
+
+    /// The error that a device gets for a lost message.
+    public static let lost = TidemarkError(
+        .unreachable, "The connection was cut.", fix: "Try again later.")
+
+    private struct State {
+        var faults: [Fault] = []
+        var meanwhile: (@Sendable () async throws -> Void)?
+        var requests: [[UInt8]] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// Makes a plan.
+    public init(_ faults: [Fault] = []) { state.withLock { $0.faults = faults } }
+
+    /// Adds faults behind those that are due.
+    public func add(_ faults: Fault...) { state.withLock { $0.faults += faults } }
+
+    /// Runs `body` once, after the server has committed the next request and before its answer arrives.
+    public func whileInFlight(_ body: @escaping @Sendable () async throws -> Void) {
+        state.withLock { $0.meanwhile = body }
+    }
+
+    /// The bodies of the requests so far, as the device wrote them.
+    public var requests: [String] {
+        state.withLock { $0.requests.map { String(decoding: $0, as: UTF8.self) } }
+    }
+
+    func next() -> Fault {
+        state.withLock { $0.faults.isEmpty ? .none : $0.faults.removeFirst() }
+    }
+
+    func record(_ body: [UInt8]) { state.withLock { $0.requests.append(body) } }
+
+    func takeMeanwhile() -> (@Sendable () async throws -> Void)? {
+        state.withLock { state in
+            defer { state.meanwhile = nil }
+            return state.meanwhile
+        }
+    }
+}

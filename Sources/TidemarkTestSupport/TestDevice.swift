@@ -1,0 +1,55 @@
+import Foundation
+public import GRDB
+public import Tidemark
+public import TidemarkCore
+import TidemarkSQLite
+
+/// A device of a ``Cluster``: a file, a database on it, an engine, and a network that can fail.
+public final class TestDevice: Sendable {
+    /// The file.
+    public let path: String
+    /// The app's database.
+    public let database: DatabasePool
+    /// The engine.
+    public let engine: SyncEngine
+    /// The way to the server.
+    public let transport: InProcessTransport
+
+    init(path: String, transport: InProcessTransport) async throws {
+        (self.path, self.transport) = (path, transport)
+        database = try DatabasePool(path: path)
+        engine = try await SyncEngine(database, server: "http://cluster.test", transport: transport)
+    }
+
+    /// Opens the same file again, as after a crash or a restart of the app.
+    public func reopened() async throws -> TestDevice {
+        try await TestDevice(path: path, transport: transport)
+    }
+
+    /// Runs SQL as the app, in one transaction.
+    public func write(_ sql: String) async throws {
+        try await database.write { try $0.execute(sql: sql) }
+    }
+
+    /// Runs SQL as another program: a connection of its own, without the engine, foreign keys on.
+    public func writeOutside(_ sql: String) throws {
+        try DatabaseQueue(path: path).write { try $0.execute(sql: sql) }
+    }
+
+    /// The rows of a query, each as text joined by `|`, NULL as nothing.
+    public func rows(_ sql: String) async throws -> [String] {
+        try await database.read { db in
+            try Row.fetchAll(db, sql: sql).map { row in
+                row.databaseValues.map { $0.isNull ? "" : "\($0)".trimmingCharacters(in: ["\""]) }
+                    .joined(separator: "|")
+            }
+        }
+    }
+
+    /// The content hash of every synced table.
+    public func digest() async throws -> ZoneDigest {
+        try await database.read { db in
+            try Digest.compute(db, schema: SchemaIntrospection(db).validated(), zone: "main", revision: 0)
+        }
+    }
+}
