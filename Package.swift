@@ -110,14 +110,16 @@ let package = Package(
         .testTarget(
             name: "TidemarkTests",
             dependencies: [
-                "Tidemark", "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
+                "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .testTarget(
             name: "TidemarkSQLiteStoreTests",
             dependencies: [
-                "TidemarkSQLiteStore", "TidemarkTestSupport",
+                "TidemarkCore", "TidemarkGzip", "TidemarkServer", "TidemarkSQLiteStore",
+                "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -139,7 +141,7 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "Tidemark", "TidemarkCLI", "TidemarkGzip", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCLI", "TidemarkCore", "TidemarkGzip", "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),

@@ -10,7 +10,10 @@ struct OpenDevice {
     init(_ path: String) async throws {
         guard FileManager.default.fileExists(atPath: path) else {
             throw TidemarkError(
-                .unusableFile, "There is no file \(path).", fix: "Make one with `tidemark device join URL FILE`.")
+                .unusableFile,
+                "There is no file \(path).",
+                fix: "Make one with `tidemark device join URL FILE`."
+            )
         }
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)

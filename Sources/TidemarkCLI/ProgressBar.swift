@@ -13,18 +13,22 @@ final class ProgressBar: Sendable {
     func update(_ received: Int64, of total: Int64?) {
         guard isTerminal, let total, total > 0 else { return }
         let percent = Int(min(received, total) * 100 / total)
-        guard shownPercent.withLock({ shown in
-            defer { shown = percent }
-            return shown != percent
-        }) else { return }
+        guard
+            shownPercent.withLock({ shown in
+                defer { shown = percent }
+                return shown != percent
+            })
+        else { return }
         let filled = String(repeating: "#", count: percent * 30 / 100)
         let empty = String(repeating: ".", count: 30 - filled.count)
-        write("\r  \(label) [\(filled)\(empty)] \(percent)%  \(Self.size(received)) of \(Self.size(total))")
+        write(
+            "\r  \(label) [\(filled)\(empty)] \(percent)%  \(Self.size(received)) of \(Self.size(total))"
+        )
     }
 
     /// Ends the bar.
     func finish(_ text: String) {
-        write(isTerminal ? "\r\u{1B}[K  \(text)\n" : "  \(text)\n")
+        write(isTerminal ? "\r\u{1B}[K\(text)\n" : "\(text)\n")
     }
 
     private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import GRDB
 import TidemarkCore
 
 /// Everything that the command line shows goes through here.
@@ -21,9 +22,22 @@ enum Terminal {
         line(String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 
-    /// Writes rows in aligned columns. Columns named in `right` are aligned to the right.
+    /// Writes a JSON object or array, indented, to standard output.
+    static func json(object: Any) throws {
+        let options: JSONSerialization.WritingOptions = [
+            .prettyPrinted, .sortedKeys, .withoutEscapingSlashes,
+        ]
+        let data = try JSONSerialization.data(withJSONObject: object, options: options)
+        line(String(decoding: data, as: UTF8.self))
+    }
+
+    /// Writes rows in aligned columns.
+    ///
+    /// Columns named in `right` are aligned to the right.
     static func table(_ rows: [[String]], right: Set<Int> = []) {
-        let widths = (rows.first ?? []).indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        let widths = (rows.first ?? []).indices.map { column in
+            rows.map { $0[column].count }.max() ?? 0
+        }
         for row in rows {
             let cells = row.enumerated().map { column, text in
                 let padding = String(repeating: " ", count: widths[column] - text.count)
@@ -43,6 +57,10 @@ enum Terminal {
             if !place.isEmpty { note("  where: \(place)") }
             note("  what to do: \(error.fix)")
             throw error.code == .unreachable ? ExitCode(4) : ExitCode.failure
+        } catch let error as DatabaseError {
+            note("tidemark: SQLite cannot go on: \(error.message ?? "no reason given")")
+            note("  what to do: check that the file is a database and that its disk has room.")
+            throw ExitCode.failure
         } catch let error as UnsyncableSchema {
             note("tidemark: \(error)")
             throw ExitCode.failure

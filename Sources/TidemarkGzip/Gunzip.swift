@@ -61,8 +61,8 @@ public final class Gunzip {
 
 /// Decompresses one gzip stream at once.
 ///
-/// - Throws: ``GzipError`` when it would be more than `bytesMax` bytes (refused before more than that
-///   is in memory), is truncated or damaged, or is followed by other bytes.
+/// - Throws: ``GzipError`` when it would be more than `bytesMax` bytes (refused before more than
+///   that is in memory), is truncated or damaged, or is followed by other bytes.
 public func gunzip(_ bytes: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
     let stream = Gunzip(bytesMax: bytesMax)
     stream.feed(bytes)

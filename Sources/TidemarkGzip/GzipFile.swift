@@ -7,7 +7,8 @@ public enum GzipFile {
 
     /// Compresses the file at `source` into a file at `target`, replacing one that is there.
     ///
-    /// - Throws: ``GzipError/fileFailed(operation:path:reason:)``; nothing is left at `target` then.
+    /// - Throws: ``GzipError/fileFailed(operation:path:reason:)``; nothing is left at `target`
+    ///   then.
     public static func compress(
         _ source: String,
         to target: String,
@@ -26,7 +27,8 @@ public enum GzipFile {
 
     /// Decompresses the file at `source` into a file at `target`, replacing one that is there.
     ///
-    /// - Throws: ``GzipError``, for more than `bytesMax` bytes too; nothing is left at `target` then.
+    /// - Throws: ``GzipError``, for more than `bytesMax` bytes too; nothing is left at `target`
+    ///   then.
     public static func decompress(
         _ source: String,
         to target: String,

@@ -3,7 +3,8 @@ internal import NIOCore
 /// Closes a connection whose client has stopped reading its answer.
 ///
 /// Answers are written in small pieces, so a connection that does not become writable for the whole
-/// timeout moved less than one piece in that time. Hummingbird's own timeout watches only the reading.
+/// timeout moved less than one piece in that time. Hummingbird's own timeout watches only the
+/// reading.
 final class StalledWriteHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = NIOAny
 

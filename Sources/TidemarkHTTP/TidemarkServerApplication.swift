@@ -50,7 +50,8 @@ public struct TidemarkServerApplication: Sendable {
         (self.limits, self.logger) = (limits, logger)
     }
 
-    /// Serves until the task is cancelled or the process is told to stop, then lets requests finish.
+    /// Serves until the task is cancelled or the process is told to stop, then lets requests
+    /// finish.
     ///
     /// - Parameters:
     ///   - stopsOnSignals: Whether SIGINT and SIGTERM end it.

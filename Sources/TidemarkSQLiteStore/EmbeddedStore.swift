@@ -4,10 +4,13 @@ public import TidemarkCore
 public import TidemarkServer
 import TidemarkSQLite
 
-/// A zone in one SQLite file: the embedded store. The shell around ``ZoneTransaction`` and the handler.
+/// A zone in one SQLite file: the embedded store.
 ///
-/// Opened on an existing file it adopts what is there. Commits are durable (`synchronous = FULL`) before the answer
-/// leaves; SQLite runs on GRDB's own threads, never on the cooperative pool. Safe to use from any task.
+/// The shell around ``ZoneTransaction`` and the handler.
+///
+/// Opened on an existing file it adopts what is there. Commits are durable (`synchronous = FULL`)
+/// before the answer leaves; SQLite runs on GRDB's own threads, never on the cooperative pool. Safe
+/// to use from any task.
 public final class EmbeddedStore: SyncService {
     /// What the zone's tables are.
     public let schema: SyncSchema
@@ -29,11 +32,16 @@ public final class EmbeddedStore: SyncService {
     ///   - excluding: Tables to leave alone.
     ///   - policies: The conflict policy of each table that has another than `reject`.
     ///   - limits: The bounds on requests and answers.
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, ``TidemarkCore/TidemarkError``, or
-    ///   `DatabaseError` when the file is no database or cannot be written.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
+    ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` when the file is no database or cannot
+    ///   be written.
     public init(
-        path: String, schemaSQL: String? = nil, newEpoch: UUID, excluding: Set<String> = [],
-        policies: [String: ConflictPolicy] = [:], limits: Limits = .standard
+        path: String,
+        schemaSQL: String? = nil,
+        newEpoch: UUID,
+        excluding: Set<String> = [],
+        policies: [String: ConflictPolicy] = [:],
+        limits: Limits = .standard
     ) throws {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
@@ -48,22 +56,32 @@ public final class EmbeddedStore: SyncService {
                     try db.execute(sql: schemaSQL)
                 }
                 adoption = try ZoneAdoption(
-                    db, name: Self.zoneName, epoch: newEpoch.uuidString.lowercased(),
-                    excluding: excluding, policies: policies)
+                    db,
+                    name: Self.zoneName,
+                    epoch: newEpoch.uuidString.lowercased(),
+                    excluding: excluding,
+                    policies: policies
+                )
                 return .commit
             }
             return adoption
         }
         guard let adoption else {
             throw TidemarkError(
-                .unusableFile, "The file cannot be adopted.", fix: "Check that it can be written.")
+                .unusableFile,
+                "The file cannot be adopted.",
+                fix: "Check that it can be written."
+            )
         }
         (schema, skippedTables) = (adoption.schema, adoption.skipped)
         handler = SyncHandler(limits: limits)
         snapshots = SnapshotCache(
-            builder: SnapshotBuilder(zonePath: path, schema: adoption.schema), besides: path)
+            builder: SnapshotBuilder(zonePath: path, schema: adoption.schema),
+            besides: path
+        )
     }
 
+    /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try check(zone)
         let (handler, schema) = (handler, schema)
@@ -74,6 +92,7 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
+    /// A snapshot of the zone at its latest revision, built when there is none yet.
     public func snapshot(zone: String) async throws -> SnapshotFile {
         try check(zone)
         let schema = schema
@@ -88,14 +107,18 @@ public final class EmbeddedStore: SyncService {
             if let file = try await snapshots.snapshot(at: state) { return file }
         }
         throw TidemarkError(
-            .unavailable, "Other programs write to the zone's file without a pause.",
-            fix: "Try again in a moment.")
+            .unavailable,
+            "Other programs write to the zone's file without a pause.",
+            fix: "Try again in a moment."
+        )
     }
 
+    /// Tells that nobody reads the snapshot any more.
     public func releaseSnapshot(_ snapshot: SnapshotFile) async {
         await snapshots.release(snapshot)
     }
 
+    /// The content hash of every table, at one revision.
     public func digest(zone: String) async throws -> ZoneDigest {
         try check(zone)
         let schema = schema
@@ -111,16 +134,23 @@ public final class EmbeddedStore: SyncService {
         return try await inTransaction { try ZoneTransaction($0, schema: schema).zone() }
     }
 
-    /// Closes the file. Nothing may be in flight.
-    public func close() throws { try pool.close() }
+    /// Closes the file.
+    ///
+    /// Nothing may be in flight.
+    public func close() async throws {
+        await snapshots.clear()
+        try pool.close()
+    }
 
     // MARK: Private
 
     private func check(_ zone: String) throws {
         guard zone == Self.zoneName else {
             throw TidemarkError(
-                .unknownZone, "There is no zone of that name that you may read.",
-                fix: "This server has the zone \(Self.zoneName).")
+                .unknownZone,
+                "There is no zone of that name that you may read.",
+                fix: "This server has the zone \(Self.zoneName)."
+            )
         }
     }
 
@@ -136,12 +166,17 @@ public final class EmbeddedStore: SyncService {
                 }
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
                 throw TidemarkError(
-                    .unavailable, "Another program holds the zone's file locked.",
-                    fix: "Try again in a moment.")
+                    .unavailable,
+                    "Another program holds the zone's file locked.",
+                    fix: "Try again in a moment."
+                )
             }
             guard let result else {
                 throw TidemarkError(
-                    .internalFailure, "A transaction ended without a result.", fix: "Please report this.")
+                    .internalFailure,
+                    "A transaction ended without a result.",
+                    fix: "Please report this."
+                )
             }
             return result
         }

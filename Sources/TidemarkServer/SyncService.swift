@@ -2,8 +2,8 @@ public import TidemarkCore
 
 /// What a server offers to whoever carries its messages: the seam between HTTP and the engine.
 ///
-/// Safe to call from any task. Every function throws ``TidemarkError`` for what a client can mend; any other
-/// error is a defect or a failing disk, and its details are for the log alone.
+/// Safe to call from any task. Every function throws ``TidemarkError`` for what a client can mend;
+/// any other error is a defect or a failing disk, and its details are for the log alone.
 public protocol SyncService: Sendable {
     /// Answers one round of synchronisation.
     ///
@@ -11,6 +11,7 @@ public protocol SyncService: Sendable {
     ///   - zone: The zone's name.
     ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
     /// - Returns: The answer, JSON. What it acknowledges is durable.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused; it changed nothing.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
 
     /// A snapshot of the zone as a gzip file that stays readable until ``releaseSnapshot(_:)``.

@@ -20,7 +20,9 @@ public final class Cluster: Sendable {
 
     /// Makes a server with an empty zone of the given tables, and the rows that `seed` inserts.
     public init(
-        schema: String, seed: String = "", policies: [String: ConflictPolicy] = [:],
+        schema: String,
+        seed: String = "",
+        policies: [String: ConflictPolicy] = [:],
         limits: Limits = .standard
     ) throws {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(UUID())")
@@ -51,16 +53,25 @@ public final class Cluster: Sendable {
     public func device(_ name: String) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
         let transport = InProcessTransport(to: store)
-        _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(path: path)
-        return try await TestDevice(path: path, transport: transport)
+        _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(
+            path: path
+        )
+        return try await TestDevice(path: path, transport: transport, in: self)
     }
 
-    /// Syncs the devices until everybody has everything, and checks that all files are equal.
+    /// The rows of a query in the server's file, each as text joined by `|`, NULL as nothing.
+    public func rows(_ sql: String) async throws -> [String] {
+        try await DatabaseQueue(path: zonePath).read { try $0.textRows(sql) }
+    }
+
+    /// Syncs the devices until everybody has everything, and checks that all files are equal, that
+    /// nothing waits, and that no reference points at nothing.
     ///
-    /// - Throws: ``ClusterDiverged`` with the first table that differs.
+    /// - Throws: ``ClusterDiverged`` with the first file that is not as it should be.
     public func converge(_ devices: TestDevice...) async throws { try await converge(devices) }
 
-    /// Syncs the devices until everybody has everything, and checks that all files are equal.
+    /// Syncs the devices until everybody has everything, and checks that all files are equal, that
+    /// nothing waits, and that no reference points at nothing.
     public func converge(_ devices: [TestDevice]) async throws {
         for _ in 0..<2 {
             for device in devices { try await device.engine.sync() }
@@ -68,17 +79,27 @@ public final class Cluster: Sendable {
         let truth = try await store.digest(zone: EmbeddedStore.zoneName)
         for device in devices {
             let mine = try await device.digest()
-            guard mine.hash != truth.hash else { continue }
-            let table = zip(mine.tables, truth.tables).first { $0 != $1 }?.0.table ?? "?"
-            throw ClusterDiverged(device: device.path, table: table)
+            if mine.hash != truth.hash {
+                let table = zip(mine.tables, truth.tables).first { $0 != $1 }?.0.table ?? "?"
+                throw ClusterDiverged(file: device.path, problem: "\(table) is not the server's")
+            }
+            let pending = try await device.engine.status().pendingChangeSets
+            if pending > 0 {
+                throw ClusterDiverged(file: device.path, problem: "\(pending) change sets wait")
+            }
+        }
+        // The tables are equal everywhere, so one file speaks for all.
+        let dangling = try await rows("PRAGMA foreign_key_check")
+        if let row = dangling.first {
+            throw ClusterDiverged(file: zonePath, problem: "\(row) refers to nothing")
         }
     }
 }
 
-/// A device's rows are not the server's although everything was synced.
+/// A file is not what it should be although everything was synced.
 public struct ClusterDiverged: Error, Hashable, Sendable {
-    /// The device's file.
-    public let device: String
-    /// The first table that differs.
-    public let table: String
+    /// The file.
+    public let file: String
+    /// What is wrong, for instance which table differs.
+    public let problem: String
 }

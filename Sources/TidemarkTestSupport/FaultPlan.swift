@@ -17,12 +17,16 @@ public final class FaultPlan: Sendable {
 
     /// The error that a device gets for a lost message.
     public static let lost = TidemarkError(
-        .unreachable, "The connection was cut.", fix: "Try again later.")
+        .unreachable,
+        "The connection was cut.",
+        fix: "Try again later."
+    )
 
     private struct State {
         var faults: [Fault] = []
         var meanwhile: (@Sendable () async throws -> Void)?
         var requests: [[UInt8]] = []
+        var answers: [[UInt8]] = []
     }
 
     private let state = Mutex(State())
@@ -33,7 +37,8 @@ public final class FaultPlan: Sendable {
     /// Adds faults behind those that are due.
     public func add(_ faults: Fault...) { state.withLock { $0.faults += faults } }
 
-    /// Runs `body` once, after the server has committed the next request and before its answer arrives.
+    /// Runs `body` once, after the server has committed the next request and before its answer
+    /// arrives.
     public func whileInFlight(_ body: @escaping @Sendable () async throws -> Void) {
         state.withLock { $0.meanwhile = body }
     }
@@ -43,11 +48,18 @@ public final class FaultPlan: Sendable {
         state.withLock { $0.requests.map { String(decoding: $0, as: UTF8.self) } }
     }
 
+    /// The bodies of the server's answers so far, also of those that were lost.
+    public var answers: [String] {
+        state.withLock { $0.answers.map { String(decoding: $0, as: UTF8.self) } }
+    }
+
     func next() -> Fault {
         state.withLock { $0.faults.isEmpty ? .none : $0.faults.removeFirst() }
     }
 
-    func record(_ body: [UInt8]) { state.withLock { $0.requests.append(body) } }
+    func record(request body: [UInt8]) { state.withLock { $0.requests.append(body) } }
+
+    func record(answer body: [UInt8]) { state.withLock { $0.answers.append(body) } }
 
     func takeMeanwhile() -> (@Sendable () async throws -> Void)? {
         state.withLock { state in

@@ -3,8 +3,9 @@ public import TidemarkCore
 import TidemarkGzip
 public import TidemarkServer
 
-/// The way to a server in the same process: real engine, real files, no sockets. What the network may do to a
-/// message is up to ``faults``.
+/// The way to a server in the same process: real engine, real files, no sockets.
+///
+/// What the network may do to a message is up to ``faults``.
 public final class InProcessTransport: Transport {
     /// What happens to the next messages, first to last; then all goes well.
     public let faults: FaultPlan
@@ -18,11 +19,14 @@ public final class InProcessTransport: Transport {
     /// Sends one round, unless a fault is due.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         let fault = faults.next()
-        faults.record(body)
+        faults.record(request: body)
         if fault == .requestLost { throw FaultPlan.lost }
         let answer = try await service.sync(zone: zone, body: body)
-        // The same request again, as an impatient proxy would send it; its answer is the one that arrives.
-        let arriving = fault == .requestDoubled ? try await service.sync(zone: zone, body: body) : answer
+        faults.record(answer: answer)
+        // The same request again, as an impatient proxy would send it; its answer is the one that
+        // arrives.
+        let arriving =
+            fault == .requestDoubled ? try await service.sync(zone: zone, body: body) : answer
         if let meanwhile = faults.takeMeanwhile() { try await meanwhile() }
         if fault == .answerLost { throw FaultPlan.lost }
         return arriving
@@ -30,7 +34,8 @@ public final class InProcessTransport: Transport {
 
     /// Copies the snapshot.
     public func snapshot(
-        zone: String, to path: String,
+        zone: String,
+        to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         if faults.next() == .requestLost { throw FaultPlan.lost }

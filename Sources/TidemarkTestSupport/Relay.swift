@@ -61,8 +61,8 @@ public final class TCPRelay: Sendable {
 
     /// Listens, and returns the port.
     ///
-    /// - Throws: What the system says when it cannot listen there, for instance since the relay has been
-    ///   started already.
+    /// - Throws: What the system says when it cannot listen there, for instance since the relay has
+    ///   been started already.
     @discardableResult
     public func start() async throws -> Int {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -94,7 +94,8 @@ public final class TCPRelay: Sendable {
         }
     }
 
-    /// Cuts every connection as soon as `bytesDown` bytes in all have gone to clients, and not one later.
+    /// Cuts every connection as soon as `bytesDown` bytes in all have gone to clients, and not one
+    /// later.
     ///
     /// The relay goes on listening: the next connection lives.
     public func cut(afterBytesDown bytesDown: Int64) {

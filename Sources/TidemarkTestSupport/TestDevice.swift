@@ -15,15 +15,21 @@ public final class TestDevice: Sendable {
     /// The way to the server.
     public let transport: InProcessTransport
 
-    init(path: String, transport: InProcessTransport) async throws {
-        (self.path, self.transport) = (path, transport)
-        database = try DatabasePool(path: path)
+    /// Keeps the folder of its file.
+    private let cluster: Cluster
+
+    init(path: String, transport: InProcessTransport, in cluster: Cluster) async throws {
+        (self.path, self.transport, self.cluster) = (path, transport, cluster)
+        var configuration = Configuration()
+        // Two engines on one file wait for each other, as two processes would.
+        configuration.busyMode = .timeout(10)
+        database = try DatabasePool(path: path, configuration: configuration)
         engine = try await SyncEngine(database, server: "http://cluster.test", transport: transport)
     }
 
     /// Opens the same file again, as after a crash or a restart of the app.
     public func reopened() async throws -> TestDevice {
-        try await TestDevice(path: path, transport: transport)
+        try await TestDevice(path: path, transport: transport, in: cluster)
     }
 
     /// Runs SQL as the app, in one transaction.
@@ -36,20 +42,30 @@ public final class TestDevice: Sendable {
         try DatabaseQueue(path: path).write { try $0.execute(sql: sql) }
     }
 
+    /// What the engine tells the app while `body` runs.
+    ///
+    /// Ends the event streams that were handed out before, too.
+    public func events(during body: () async throws -> Void) async throws -> [SyncEvent] {
+        let stream = engine.events
+        try await body()
+        await engine.finishEvents()
+        return await stream.reduce(into: []) { $0.append($1) }
+    }
+
     /// The rows of a query, each as text joined by `|`, NULL as nothing.
     public func rows(_ sql: String) async throws -> [String] {
-        try await database.read { db in
-            try Row.fetchAll(db, sql: sql).map { row in
-                row.databaseValues.map { $0.isNull ? "" : "\($0)".trimmingCharacters(in: ["\""]) }
-                    .joined(separator: "|")
-            }
-        }
+        try await database.read { try $0.textRows(sql) }
     }
 
     /// The content hash of every synced table.
     public func digest() async throws -> ZoneDigest {
         try await database.read { db in
-            try Digest.compute(db, schema: SchemaIntrospection(db).validated(), zone: "main", revision: 0)
+            try Digest.compute(
+                db,
+                schema: SchemaIntrospection(db).validated(),
+                zone: "main",
+                revision: 0
+            )
         }
     }
 }

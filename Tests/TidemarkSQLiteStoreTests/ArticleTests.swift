@@ -4,115 +4,184 @@ import Testing
 import TidemarkCore
 import TidemarkSQLiteStore
 
-/// The exchange that the protocol comes from, with its very shapes: screens in a sports hall, a device at
-/// revision 1000, its new records -10, -11 and -12.
+/// The exchange that the protocol comes from, with its very shapes: a device at revision 1000, its
+/// new records -10, -11 and -12.
 @Suite struct ArticleTests {
-    @Test func `A3 A4: the article's request is answered with 321, 412, 413 and revision 1001`() async throws {
-        let zone = try await ArticleZone()
+    @Test func `A2 A3 A4: the article's request is answered with 321, 412, 413 and 1001`()
+        async throws
+    {
+        let zone = try await ArticleZone.make()
         let answer = try await zone.sync(ArticleZone.request(maxRevision: 1000))
-        #expect(answer["maxRevision"] as? Int == 1001)
-        let sets = try #require(answer["changeSets"] as? [[String: Any]])
-        #expect(sets.count == 1)
-        let set = try #require(sets.first)
-        #expect(set["conflict"] as? Bool == false)
-        #expect(set["types"] as? [String] == ["screen_instances", "screen_instance_items"])
-        let instances = try #require(set["screen_instances"] as? [String: Any])
-        #expect(instances["create"] as? [Int] == [321])
-        let instance = try #require((instances["attributes"] as? [String: [String: Any]])?["321"])
+        #expect(Set(answer.object.keys) == ["maxRevision", "epoch", "more", "changeSets"])
+        #expect(answer.maxRevision == 1001)
+        #expect(answer.more == false)
+        #expect(answer.changeSets.count == 1)
+        let set = try #require(answer.changeSets.first)
+        #expect(set.isConflict == false)
+        #expect(set.revision == 1001)
+        #expect(set.types == ["screen_instances", "screen_instance_items"])
+        #expect(set.ids("create", "screen_instances") == [321])
+        #expect(set.ids("update", "screen_instances") == [])
+        #expect(set.ids("delete", "screen_instances") == [])
+        let instance = try #require(set.attributes("screen_instances", "321"))
+        #expect(
+            Set(instance.keys) == ["__oldId__", "revision", "screen_id", "date", "comment"]
+        )
         #expect(instance["__oldId__"] as? Int == -10)
         #expect(instance["revision"] as? Int == 1001)
         #expect(instance["screen_id"] as? Int == 749)
         #expect(instance["date"] as? String == "2014-02-01 13:15:23.487+01")
         #expect(instance["comment"] as? String == "")
-        let items = try #require(set["screen_instance_items"] as? [String: Any])
-        #expect(items["create"] as? [Int] == [412, 413])
-        let attributes = try #require(items["attributes"] as? [String: [String: Any]])
-        #expect(attributes["412"]?["__oldId__"] as? Int == -11)
-        #expect(attributes["413"]?["__oldId__"] as? Int == -12)
-        #expect(attributes["412"]?["screen_instance_id"] as? Int == 321)
-        #expect(attributes["413"]?["screen_instance_id"] as? Int == 321)
+        #expect(set.ids("create", "screen_instance_items") == [412, 413])
+        for (key, old, value) in [("412", -11, 2), ("413", -12, 3)] {
+            let item = try #require(set.attributes("screen_instance_items", key))
+            #expect(item["__oldId__"] as? Int == old)
+            #expect(item["revision"] as? Int == 1001)
+            #expect(item["screen_instance_id"] as? Int == 321)
+            #expect(item["numeric_value"] as? Int == value)
+        }
     }
 
-    @Test func `A5: a device at 995 gets 996 to 1000 and its own 1001 in one answer`() async throws {
-        let zone = try await ArticleZone()
+    @Test func `A5: a device at 995 gets 996 to 1000 and its own 1001 in one answer`() async throws
+    {
+        let zone = try await ArticleZone.make()
         let answer = try await zone.sync(ArticleZone.request(maxRevision: 995))
-        let sets = try #require(answer["changeSets"] as? [[String: Any]])
-        #expect(sets.map { $0["revision"] as? Int } == [996, 997, 998, 999, 1000, 1001])
-        #expect(answer["maxRevision"] as? Int == 1001)
+        #expect(answer.revisions == [996, 997, 998, 999, 1000, 1001])
+        #expect(answer.maxRevision == 1001)
+        let board = answer.changeSets[0].attributes("screens", "749")
+        #expect(board?["name"] as? String == "Board 996")
+        #expect(answer.changeSets.last?.ids("create", "screen_instances") == [321])
+    }
+
+    @Test
+    func `A6 A7 A8: an edit of what somebody changed comes back as a conflict with the truth`()
+        async throws
+    {
+        let zone = try await ArticleZone.make()
+        let answer = try await zone.sync(
+            at: 1000,
+            #"""
+            {"types": ["screens", "screen_instances"],
+             "screens": {"update": [749], "attributes": {"749": {"name": "mine", "revision": 995}}},
+             "screen_instances": {"create": [-1], "attributes": {"-1": {"screen_id": 749}}}}
+            """#
+        )
+        let set = try #require(answer.changeSets.first)
+        #expect(set.isConflict == true)
+        #expect(set.revision == nil)
+        #expect(set.rules == ["changed"])
+        #expect(set.reasons.first?["key"] as? Int == 749)
+        #expect(set.reasons.first?["columns"] as? [String] == ["name"])
+        let truth = try #require(set.attributes("screens", "749"))
+        #expect(truth["name"] as? String == "Board 1000")
+        #expect(truth["revision"] as? Int == 1000)
+        // The whole set is undone: the new record, which harmed nobody, is not there either.
+        #expect(set.ids("delete", "screen_instances") == [-1])
+        #expect(answer.maxRevision == 1000)
+        #expect(try await zone.column("SELECT count(*) FROM screen_instances") == ["0"])
+        #expect(try await zone.column("SELECT name FROM screens") == ["Board 1000"])
+    }
+
+    @Test func `A8: a refused deletion brings the children and grandchildren back`() async throws {
+        let zone = try await ArticleZone.make()
+        _ = try await zone.sync(ArticleZone.request(maxRevision: 1000))
+        // A device at 1000 knows of no instance, so it deletes the board.
+        let answer = try await zone.sync(
+            at: 1000,
+            #"{"types": ["screens"], "screens": {"delete": [749]}}"#
+        )
+        let set = try #require(answer.changeSets.last)
+        #expect(answer.revisions == [1001, nil])
+        #expect(set.isConflict == true)
+        #expect(set.rules == ["referenced"])
+        #expect(set.ids("update", "screens") == [749])
+        #expect(set.ids("update", "screen_instances") == [321])
+        #expect(set.ids("update", "screen_instance_items") == [412, 413])
+        let item = set.attributes("screen_instance_items", "413")
+        #expect(item?["screen_instance_id"] as? Int == 321)
+        #expect(item?["numeric_value"] as? Int == 3)
+        #expect(item?["revision"] as? Int == 1001)
     }
 }
 
-/// A zone at revision 1000 whose next ids are the article's.
-final class ArticleZone {
-    let folder: URL
-    let store: EmbeddedStore
-
-    init() async throws {
-        folder = FileManager.default.temporaryDirectory.appending(path: "article-\(UUID())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        let path = folder.appending(path: "zone.sqlite").path
-        store = try EmbeddedStore(path: path, schemaSQL: Self.schema, newEpoch: UUID())
-        let file = try DatabaseQueue(path: path)
-        try await file.write { db in
-            try db.execute(sql: "UPDATE tidemark_zone SET revision = 990, horizon = 990, adopted = 990")
-            try db.execute(sql: "INSERT INTO tidemark_identity VALUES ('screen_instances', 321), ('screen_instance_items', 412)")
-        }
-        for number in 991...1000 {
-            let statement = number == 991
-                ? "INSERT INTO screens VALUES (749, 'Board 0')"
-                : "UPDATE screens SET name = 'Board \(number)' WHERE id = 749"
-            try await file.write { try $0.execute(sql: statement) }
-            _ = try await store.sync(zone: "main", body: Array(#"{"maxRevision":990}"#.utf8))
-        }
+/// Temporary ids across change sets and requests of one device.
+@Suite struct TemporaryIDTests {
+    @Test func `A3 A4: a second change set of the request uses -10 of the first`() async throws {
+        let zone = try await ArticleZone.make()
+        let answer = try await zone.sync(
+            at: 1000,
+            #"{"screen_instances": {"create": [-10], "attributes": {"-10": {"screen_id": 749}}}}"#,
+            #"""
+            {"screen_instance_items": {"create": [-11],
+             "attributes": {"-11": {"screen_instance_id": -10, "numeric_value": 5}}}}
+            """#,
+            #"""
+            {"screen_instances": {"update": [-10], "attributes": {"-10": {"comment": "late"}}}}
+            """#
+        )
+        #expect(answer.revisions == [1001, 1002, 1003])
+        let item = answer.changeSets[1].attributes("screen_instance_items", "412")
+        #expect(item?["screen_instance_id"] as? Int == 321)
+        #expect(answer.changeSets[2].ids("update", "screen_instances") == [321])
+        let instance = answer.changeSets[2].attributes("screen_instances", "321")
+        #expect(instance?["__oldId__"] as? Int == -10)
+        #expect(instance?["comment"] as? String == "late")
     }
 
-    deinit { try? FileManager.default.removeItem(at: folder) }  // a leftover folder in /tmp harms nobody
-
-    func sync(_ body: String) async throws -> [String: Any] {
-        let answer = try await store.sync(zone: "main", body: Array(body.utf8))
-        return try JSONSerialization.jsonObject(with: Data(answer)) as? [String: Any] ?? [:]
+    @Test func `A4: a later request of the same device still says -10 and means 321`() async throws
+    {
+        let zone = try await ArticleZone.make()
+        let device = #""device":"6f6d3a4e-0000-4000-8000-00000000000d""#
+        let first = try await zone.sync(
+            #"""
+            {"maxRevision": 1000, \#(device), "changeSets": [{"screen_instances":
+             {"create": [-10], "attributes": {"-10": {"screen_id": 749}}}}]}
+            """#
+        )
+        #expect(first.changeSets.first?.ids("create", "screen_instances") == [321])
+        let second = try await zone.sync(
+            #"""
+            {"maxRevision": 1001, \#(device), "changeSets": [
+             {"screen_instances": {"update": [-10], "attributes": {"-10": {"comment": "x"}}},
+              "screen_instance_items": {"create": [-11], "attributes": {"-11": {"screen_instance_id": -10}}}},
+             {"screen_instance_items": {"delete": [-11]}}]}
+            """#
+        )
+        #expect(second.revisions == [1002, 1003])
+        #expect(second.changeSets[0].ids("update", "screen_instances") == [321])
+        let item = second.changeSets[0].attributes("screen_instance_items", "412")
+        #expect(item?["screen_instance_id"] as? Int == 321)
+        #expect(second.changeSets[1].ids("delete", "screen_instance_items") == [412])
+        #expect(try await zone.column("SELECT comment FROM screen_instances") == ["x"])
     }
 
-    static let schema = """
-        CREATE TABLE screens (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
-        CREATE TABLE screen_instances (
-            id INTEGER PRIMARY KEY, screen_id INTEGER NOT NULL REFERENCES screens, date TEXT, comment TEXT);
-        CREATE TABLE screen_instance_items (
-            id INTEGER PRIMARY KEY, screen_instance_id INTEGER NOT NULL REFERENCES screen_instances,
-            numeric_value INTEGER);
-        """
+    @Test func `A4: -10 of one device is not -10 of another, nor -10 of another table`()
+        async throws
+    {
+        let zone = try await ArticleZone.make()
+        let create =
+            #"{"screen_instances": {"create": [-10], "attributes": {"-10": {"screen_id": 749}}}}"#
+        let first = try await zone.sync(at: 1000, device: "one", create)
+        let second = try await zone.sync(at: 1001, device: "two", create)
+        #expect(first.changeSets.first?.ids("create", "screen_instances") == [321])
+        #expect(second.changeSets.first?.ids("create", "screen_instances") == [322])
+        let both =
+            #"{"maxRevision":1002,"device":"NAME","changeSets":[{"screen_instances":{"delete":[-10]}}]}"#
+        let stranger = try await zone.refusal(
+            of: both.replacingOccurrences(of: "NAME", with: "three")
+        )
+        #expect(stranger?.code == .unknownTemporaryId)
+        let own = try await zone.sync(both.replacingOccurrences(of: "NAME", with: "two"))
+        #expect(own.changeSets.first?.ids("delete", "screen_instances") == [322])
+    }
 
-    static func request(maxRevision: Int) -> String {
-        """
-        {
-            "maxRevision": \(maxRevision),
-            "changeSets": [
-                {
-                    "types": [ "screen_instances", "screen_instance_items" ],
-                    "screen_instances": {
-                        "create": [ -10 ],
-                        "update": [],
-                        "delete": [],
-                        "attributes": {
-                            "-10": {
-                                "screen_id": 749,
-                                "date": "2014-02-01 13:15:23.487+01",
-                                "comment": ""
-                            }
-                        }
-                    },
-                    "screen_instance_items": {
-                        "create": [ -11, -12 ],
-                        "update": [],
-                        "delete": [],
-                        "attributes": {
-                            "-11": { "screen_instance_id": -10, "numeric_value": 2 },
-                            "-12": { "screen_instance_id": -10, "numeric_value": 3 }
-                        }
-                    }
-                }
-            ]
-        }
-        """
+    @Test func `A4: what others receive names permanent ids only`() async throws {
+        let zone = try await ArticleZone.make()
+        _ = try await zone.sync(ArticleZone.request(maxRevision: 1000))
+        let other = try await zone.sync(at: 1000)
+        let set = try #require(other.changeSets.first)
+        #expect(set.ids("create", "screen_instance_items") == [412, 413])
+        #expect(set.attributes("screen_instances", "321")?["__oldId__"] == nil)
+        #expect(set.attributes("screen_instances", "321")?["revision"] as? Int == 1001)
     }
 }

@@ -8,16 +8,22 @@ import TidemarkTestSupport
             schema: """
                 CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT);
                 CREATE TABLE players (id INTEGER PRIMARY KEY, team_id INTEGER NOT NULL REFERENCES teams, name TEXT)
-                """)
+                """
+        )
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write(
             """
             INSERT INTO teams (name) VALUES ('Kiel');
             INSERT INTO players (team_id, name) VALUES (last_insert_rowid(), 'Anna')
-            """)
+            """
+        )
         try await cluster.converge(anna, ben)
-        #expect(try await ben.rows("SELECT p.id, t.id, t.name, p.name FROM players p JOIN teams t ON t.id = p.team_id")
-            == ["1|1|Kiel|Anna"])
+        #expect(
+            try await ben.rows(
+                "SELECT p.id, t.id, t.name, p.name FROM players p JOIN teams t ON t.id = p.team_id"
+            )
+                == ["1|1|Kiel|Anna"]
+        )
     }
 }

@@ -11,6 +11,36 @@ struct Home {
             path: "Sources/TidemarkServer/SyncService.swift",
             calls: ["async"],
             reason: "the seam between the engine and the shells that serve it"
-        )
+        ),
+        Home(
+            path: "Sources/Tidemark/Session/SystemEnvironment.swift",
+            calls: ["Date()", "UUID()", ".random("],
+            reason: "the one place where a device takes time and randomness from the system"
+        ),
+        Home(
+            path: "Sources/Tidemark/Session/CommitObserver.swift",
+            calls: ["Task.sleep"],
+            reason: "the timer behind the background loop"
+        ),
+        Home(
+            path: "Sources/TidemarkCLI/Commands/Device.swift",
+            calls: ["Task.sleep"],
+            reason: "the pause of `device sync --watch`"
+        ),
+        Home(
+            path: "Sources/TidemarkCLI/Commands/Relay.swift",
+            calls: ["Task.sleep"],
+            reason: "waits for the signal that ends the process"
+        ),
+        Home(
+            path: "Sources/TidemarkCLI/Commands/Serve.swift",
+            calls: ["UUID()"],
+            reason: "the random epoch of a new history"
+        ),
+        Home(
+            path: "Sources/TidemarkTestSupport/Cluster.swift",
+            calls: ["UUID()"],
+            reason: "a folder and an epoch of its own for every test"
+        ),
     ]
 }

@@ -20,16 +20,23 @@ struct AnswerEnvelope {
                     ?1 -> '$.changeSets' AS sets
                 WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
                     AND json_type(?1, '$.changeSets') = 'array'
-                """, arguments: [text])
+                """,
+            arguments: [text]
+        )
         guard let row, let revision = row["revision"] as Int64? else {
             throw TidemarkError(
-                .invalidResponse, "The answer is not Tidemark's.",
-                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
+                .invalidResponse,
+                "The answer is not Tidemark's.",
+                fix:
+                    "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
+            )
         }
         guard row["epoch"] as String? == file.epoch, revision >= file.revision else {
             throw TidemarkError(
-                .epochMismatch, "The server's history is another than this file's.",
-                fix: "The rows are taken anew from a snapshot; the outbox is kept.")
+                .epochMismatch,
+                "The server's history is another than this file's.",
+                fix: "The rows are taken anew from a snapshot; the outbox is kept."
+            )
         }
         maxRevision = revision
         hasMore = row["more"] as Bool? ?? false
@@ -50,7 +57,8 @@ struct AnsweredSets {
 
     /// Sorts the staged change sets.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` when a revision is missing: a device never skips.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` when a revision is missing:
+    ///   a device never skips.
     init(after requested: Int64, through last: Int64, in db: Database) throws {
         let rows = try Row.fetchAll(
             db,
@@ -59,7 +67,8 @@ struct AnsweredSets {
                     coalesce(s.json ->> '$.conflict', 0) AS conflict
                 FROM temp.tidemark_staged_set AS s
                 LEFT JOIN tidemark_changeset AS c ON c.id = s.json ->> '$.id' ORDER BY s.ord
-                """)
+                """
+        )
         var (accepted, refused): ([(ord: Int, id: String)], [(ord: Int, id: String)]) = ([], [])
         var (stream, foreign): ([Int], [Int]) = ([], [])
         var next = requested + 1
@@ -73,8 +82,10 @@ struct AnsweredSets {
             guard let revision = row["revision"] as Int64?, revision > requested else { continue }
             guard revision == next else {
                 throw TidemarkError(
-                    .invalidResponse, "The answer has revision \(revision) where \(next) is due.",
-                    fix: "Nothing was changed; the round is repeated.")
+                    .invalidResponse,
+                    "The answer has revision \(revision) where \(next) is due.",
+                    fix: "Nothing was changed; the round is repeated."
+                )
             }
             next += 1
             stream.append(row["ord"])
@@ -82,9 +93,13 @@ struct AnsweredSets {
         }
         guard next == last + 1 else {
             throw TidemarkError(
-                .invalidResponse, "The answer ends before revision \(last).",
-                fix: "Nothing was changed; the round is repeated.")
+                .invalidResponse,
+                "The answer ends before revision \(last).",
+                fix: "Nothing was changed; the round is repeated."
+            )
         }
-        (self.accepted, self.refused, self.stream, self.foreign) = (accepted, refused, stream, foreign)
+        (self.accepted, self.refused, self.stream, self.foreign) = (
+            accepted, refused, stream, foreign
+        )
     }
 }

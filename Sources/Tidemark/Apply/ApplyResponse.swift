@@ -3,13 +3,17 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Takes an answer into the file. Runs in one immediate transaction with `foreign_keys` off: the server has judged
-/// the references, and a cascade here would delete what the answer does not name.
+/// Takes an answer into the file.
+///
+/// Runs in one immediate transaction with `foreign_keys` off: the server has judged the references,
+/// and a cascade here would delete what the answer does not name.
 ///
 /// 1. Edits made since the request are drained, so that everything waiting is in the outbox.
 /// 2. **Rewind**: records with waiting changes go back to what the server confirmed.
-/// 3. The change sets of the answer are applied to that, as one. Now the tables are the server's, exactly.
-/// 4. Own change sets leave the outbox: accepted ones with their ids mapped, refused ones into the conflicts.
+/// 3. The change sets of the answer are applied to that, as one. Now the tables are the server's,
+///    exactly.
+/// 4. Own change sets leave the outbox: accepted ones with their ids mapped, refused ones into the
+///    conflicts.
 /// 5. **Replay**: what still waits goes on top again, on its new base.
 /// 6. The revision is stored. A crash anywhere leaves the file before or after all of it.
 struct ApplyResponse {
@@ -19,11 +23,18 @@ struct ApplyResponse {
     let now: String
 
     /// Applies the answer to a request made at revision `requested`.
-    func apply(_ body: [UInt8], requested: Int64, newID: () -> UUID) throws -> Applied {
-        guard file.revision == requested else { return Applied(revision: file.revision, isStale: true) }
+    func apply(
+        _ body: [UInt8],
+        requested: Int64,
+        boundaries: [Int64],
+        newID: () -> UUID
+    ) throws -> Applied {
+        guard file.revision == requested else {
+            return Applied(revision: file.revision, isStale: true)
+        }
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
         let envelope = try AnswerEnvelope(body, file: file, in: db)
-        try DrainCapture(db: db, schema: file.schema).drain(boundaries: [], newID: newID)
+        try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, newID: newID)
         try stage(envelope, with: staging)
         let answered = try AnsweredSets(after: requested, through: envelope.maxRevision, in: db)
         var applied = Applied(revision: envelope.maxRevision, hasMore: envelope.hasMore)
@@ -37,11 +48,16 @@ struct ApplyResponse {
             try pending.replay()
         }
         try db.execute(
-            sql: "UPDATE tidemark_state SET revision = ?", arguments: [envelope.maxRevision])
+            sql: "UPDATE tidemark_state SET revision = ?",
+            arguments: [envelope.maxRevision]
+        )
         try db.execute(sql: "UPDATE tidemark_device SET contact = ?", arguments: [now])
         applied.settledCount = answered.accepted.count + answered.refused.count
-        applied.hasPending = try Bool.fetchOne(
-            db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false
+        applied.hasPending =
+            try Bool.fetchOne(
+                db,
+                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)"
+            ) ?? false
         return applied
     }
 
@@ -50,8 +66,11 @@ struct ApplyResponse {
             try staging.stage(changeSets: envelope.changeSets)
         } catch let error as TidemarkError {
             throw TidemarkError(
-                .invalidResponse, "The server's answer cannot be applied: \(error.message)",
-                fix: "Nothing was changed. Compare the versions and tables of both sides.", place: error.place)
+                .invalidResponse,
+                "The server's answer cannot be applied: \(error.message)",
+                fix: "Nothing was changed. Compare the versions and tables of both sides.",
+                place: error.place
+            )
         }
     }
 
@@ -60,16 +79,27 @@ struct ApplyResponse {
         guard let last = answered.stream.last else { return [] }
         let target = answered.stream.count == 1 ? last : -1
         if target == -1 { try Coalesce.merge(answered.stream, into: target, in: db) }
-        let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: target)
+        let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(
+            ord: target
+        )
         guard unmatched == 0 else {
             throw TidemarkError(
-                .snapshotRequired, "The server updates \(unmatched) records that this file does not have.",
-                fix: "The rows are taken anew from a snapshot; the outbox is kept.")
+                .snapshotRequired,
+                "The server updates \(unmatched) records that this file does not have.",
+                fix: "The rows are taken anew from a snapshot; the outbox is kept."
+            )
         }
-        let own = answered.accepted.count
-        guard answered.stream.count > own else { return [] }
-        let records = try Int.fetchOne(
-            db, sql: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ?", arguments: [target]) ?? 0
+        guard !answered.foreign.isEmpty else { return [] }
+        let foreign = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
+        let records =
+            try Int.fetchOne(
+                db,
+                sql: """
+                    SELECT count(*) FROM (SELECT DISTINCT tbl, key FROM temp.tidemark_staged
+                    WHERE ord IN (SELECT value FROM json_each(?)))
+                    """,
+                arguments: [foreign]
+            ) ?? 0
         return [.remoteChanges(revision: revision, records: records)]
     }
 
@@ -82,7 +112,8 @@ struct ApplyResponse {
                 SELECT b.tbl, b.key, max(s.operation = 'delete') AS deleted
                 FROM tidemark_base AS b JOIN temp.tidemark_staged AS s ON s.tbl = b.tbl AND s.key = b.key
                 WHERE s.ord IN (SELECT value FROM json_each(?)) GROUP BY b.tbl, b.key
-                """, arguments: [list]
+                """,
+            arguments: [list]
         ).map { .changedWhileEdited(table: $0["tbl"], key: $0["key"], isDeleted: $0["deleted"]) }
     }
 
@@ -104,8 +135,12 @@ struct ApplyResponse {
 enum Outbox {
     /// Removes a change set that has its verdict.
     static func remove(_ id: String, in db: Database) throws {
-        guard let seq = try Int64.fetchOne(
-            db, sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq", arguments: [id])
+        guard
+            let seq = try Int64.fetchOne(
+                db,
+                sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq",
+                arguments: [id]
+            )
         else { return }
         try db.execute(sql: "DELETE FROM tidemark_outbox WHERE seq = ?", arguments: [seq])
         try db.execute(sql: "DELETE FROM tidemark_after WHERE seq = ?", arguments: [seq])

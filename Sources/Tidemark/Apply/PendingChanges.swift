@@ -2,7 +2,8 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Takes waiting changes out of the tables and puts them back, so that the server's changes meet the server's rows.
+/// Takes waiting changes out of the tables and puts them back, so that the server's changes meet
+/// the server's rows.
 struct PendingChanges {
     let db: Database
     let schema: SyncSchema
@@ -24,7 +25,10 @@ struct PendingChanges {
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
             FROM tidemark_base
-            """, ord: Self.rewindOrd, in: db)
+            """,
+            ord: Self.rewindOrd,
+            in: db
+        )
         try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: Self.rewindOrd)
     }
 
@@ -35,9 +39,12 @@ struct PendingChanges {
             sql: """
                 DELETE FROM tidemark_base WHERE NOT EXISTS (
                     SELECT 1 FROM tidemark_outbox AS o WHERE o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key)
-                """)
+                """
+        )
         try db.execute(
-            sql: "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox")
+            sql:
+                "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox"
+        )
         for table in schema.tables {
             let object = RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")
             try db.cachedStatement(
@@ -53,8 +60,8 @@ struct PendingChanges {
 
     /// Puts the waiting changes on top of the tables again.
     ///
-    /// A change set that no longer fits, for instance because somebody took its unique value, stays in the outbox
-    /// without being shown; the server's verdict will make it a conflict.
+    /// A change set that no longer fits, for instance because somebody took its unique value, stays
+    /// in the outbox without being shown; the server's verdict will make it a conflict.
     func replay() throws {
         guard try !isEmpty else { return }
         let sets = try Int64.fetchAll(db, sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
@@ -64,7 +71,9 @@ struct PendingChanges {
                 return .commit
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            for (index, seq) in sets.enumerated() { try replayAlone(seq, ord: Self.replayOrd - 1 - index * 2) }
+            for (index, seq) in sets.enumerated() {
+                try replayAlone(seq, ord: Self.replayOrd - 1 - index * 2)
+            }
         }
     }
 
@@ -83,11 +92,18 @@ struct PendingChanges {
     private func replay(_ sets: [Int64], ord: Int) throws {
         let parts = sets.indices.map { 1_000_000 + $0 }
         for (part, seq) in zip(parts, sets) {
-            try db.execute(sql: "DELETE FROM temp.tidemark_staged_cell WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)", arguments: [part])
+            try db.execute(
+                sql:
+                    "DELETE FROM temp.tidemark_staged_cell WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)",
+                arguments: [part]
+            )
             try db.execute(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?", arguments: [part])
             try StagedImages.stage(
                 "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?",
-                arguments: [seq], ord: part, in: db)
+                arguments: [seq],
+                ord: part,
+                in: db
+            )
         }
         try Coalesce.merge(parts, into: ord, in: db)
         try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: ord)

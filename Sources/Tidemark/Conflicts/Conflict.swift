@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import TidemarkCore
+import TidemarkSQLite
 
 /// A refused change set, parked until somebody decides what becomes of it.
 public struct Conflict: Hashable, Sendable, Codable {
@@ -8,6 +9,8 @@ public struct Conflict: Hashable, Sendable, Codable {
     public struct Reason: Hashable, Sendable, Codable {
         /// The table; empty when it is about the change set as a whole.
         public let table: String
+        /// The record's key in canonical JSON; nil when it is about more than one record.
+        public let key: String?
         /// The columns where the two sides meet; empty when it is about the whole record.
         public let columns: [String]
         /// The rule, for instance `changed` or `unique`.
@@ -16,13 +19,16 @@ public struct Conflict: Hashable, Sendable, Codable {
         public let message: String
     }
 
-    /// One record of the change set, three times. Images are JSON objects of columns.
+    /// One record of the change set, three times.
+    ///
+    /// Images are JSON objects of columns.
     public struct Record: Hashable, Sendable, Codable {
         /// The table.
         public let table: String
         /// The key in canonical JSON.
         public let key: String
-        /// What the change set does: `create`, `update` or `delete`.
+        /// What the change set does: `create`, `update` or `delete`; `unchanged` for a record of
+        /// somebody else's that stands in its way.
         public let operation: String
         /// The record as the server had confirmed it when it was edited; nil: it was not there.
         public let base: String?
@@ -47,21 +53,77 @@ public struct Conflict: Hashable, Sendable, Codable {
     static func all(_ db: Database) throws -> [Conflict] {
         let rows = try Row.fetchAll(db, sql: "SELECT * FROM tidemark_conflict ORDER BY number")
         return try rows.map { row in
-            let id: String = row["id"]
-            let reasons: String = row["reasons"]
-            let records = try Row.fetchAll(
-                db, sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? ORDER BY tbl, length(key), key",
-                arguments: [id])
-            return Conflict(
-                number: row["number"], id: id, parked: row["parked"],
-                reasons: try JSONDecoder().decode([Reason].self, from: Data(reasons.utf8)),
-                records: records.map {
-                    Record(
-                        table: $0["tbl"], key: $0["key"], operation: $0["operation"],
-                        base: $0["base"], mine: $0["mine"], theirs: $0["theirs"])
-                })
+            Conflict(
+                number: row["number"],
+                id: row["id"],
+                parked: row["parked"],
+                reasons: try reasons(row["reasons"], in: db),
+                records: try records(row["id"], in: db)
+            )
         }
     }
+
+    private static func reasons(_ json: String, in db: Database) throws -> [Reason] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT value ->> '$.table' AS tbl, value -> '$.key' AS key,
+                    value ->> '$.rule' AS rule, value ->> '$.message' AS message,
+                    (SELECT group_concat(c.value, char(10)) FROM json_each(r.value, '$.columns') AS c)
+                        AS columns
+                FROM json_each(?) AS r
+                """,
+            arguments: [json]
+        ).map { row in
+            let columns: String? = row["columns"]
+            return Reason(
+                table: row["tbl"] as String? ?? "",
+                key: row["key"],
+                columns: columns?.split(separator: "\n").map(String.init) ?? [],
+                rule: row["rule"] as String? ?? "",
+                message: row["message"] as String? ?? ""
+            )
+        }
+    }
+
+    private static func records(_ id: String, in db: Database) throws -> [Record] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT * FROM tidemark_conflict_record WHERE id = ? ORDER BY tbl, length(key), key
+                """,
+            arguments: [id]
+        ).map {
+            Record(
+                table: $0["tbl"],
+                key: $0["key"],
+                operation: $0["operation"],
+                base: $0["base"],
+                mine: $0["mine"],
+                theirs: $0["theirs"]
+            )
+        }
+    }
+}
+
+extension Conflict.Reason {
+    /// The reason as it travels in `reasons` of an answer.
+    var json: String {
+        let quote = ChangeSetJSON.quote
+        let key = key.map { "\"key\":\($0)," } ?? ""
+        let columns = columns.map(quote).joined(separator: ",")
+        return "{\"table\":\(quote(table)),\(key)\"columns\":[\(columns)],"
+            + "\"rule\":\(quote(rule)),\"message\":\(quote(message))}"
+    }
+
+    /// The reason of a change set that was parked along with the one that it depends on.
+    static let predecessor = Self(
+        table: "",
+        key: nil,
+        columns: [],
+        rule: ConflictRule.predecessor.rawValue,
+        message: "The change set that this one depends on was refused."
+    )
 }
 
 /// What becomes of a parked conflict.

@@ -1,8 +1,8 @@
 import GRDB
 import TidemarkCore
 
-/// A refused change set is not lost: it moves to the conflicts, with base, mine and theirs, and so does what
-/// depends on it and was not sent yet.
+/// A refused change set is not lost: it moves to the conflicts, with base, mine and theirs, and so
+/// does what depends on it and was not sent yet.
 struct ParkConflict {
     let db: Database
     let now: String
@@ -10,8 +10,11 @@ struct ParkConflict {
     /// Parks the change set, whose truth is staged as `ord`.
     func park(id: String, ord: Int) throws -> [SyncEvent] {
         let reasons = try String.fetchOne(
-            db, sql: "SELECT coalesce(json -> '$.reasons', '[]') FROM temp.tidemark_staged_set WHERE ord = ?",
-            arguments: [ord])
+            db,
+            sql:
+                "SELECT coalesce(json -> '$.reasons', '[]') FROM temp.tidemark_staged_set WHERE ord = ?",
+            arguments: [ord]
+        )
         try move(id, reasons: reasons ?? "[]", truth: ord)
         var events = [SyncEvent.conflict(id: id)]
         // What was sent along gets a verdict of its own; what was not would only be refused.
@@ -20,11 +23,14 @@ struct ParkConflict {
             sql: """
                 SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq)
                 WHERE a.id = ? AND c.wire IS NULL ORDER BY c.seq
-                """, arguments: [id])
+                """,
+            arguments: [id]
+        )
         for dependent in dependents {
             events += try parkUnsent(
                 dependent,
-                reasons: #"[{"table":"","columns":[],"rule":"predecessor","message":"The change set that this one depends on was refused."}]"#)
+                reasons: "[\(Conflict.Reason.predecessor.json)]"
+            )
         }
         return events
     }
@@ -35,12 +41,15 @@ struct ParkConflict {
         var events = [SyncEvent.conflict(id: id)]
         let dependents = try String.fetchAll(
             db,
-            sql: "SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq) WHERE a.id = ? ORDER BY c.seq",
-            arguments: [id])
+            sql:
+                "SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq) WHERE a.id = ? ORDER BY c.seq",
+            arguments: [id]
+        )
         for dependent in dependents {
             events += try parkUnsent(
                 dependent,
-                reasons: #"[{"table":"","columns":[],"rule":"predecessor","message":"The change set that this one depends on was refused."}]"#)
+                reasons: "[\(Conflict.Reason.predecessor.json)]"
+            )
         }
         return events
     }
@@ -48,7 +57,8 @@ struct ParkConflict {
     private func move(_ id: String, reasons: String, truth ord: Int?) throws {
         try db.execute(
             sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
-            arguments: [id, now, reasons])
+            arguments: [id, now, reasons]
+        )
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
@@ -59,7 +69,24 @@ struct ParkConflict {
                 FROM tidemark_outbox AS o JOIN tidemark_changeset AS c USING (seq)
                 LEFT JOIN tidemark_base AS b ON b.tbl = o.tbl AND b.key = o.key
                 WHERE c.id = ?1
-                """, arguments: [id, ord])
+                """,
+            arguments: [id, ord]
+        )
+        try keepNamed(id, reasons: reasons, truth: ord)
         try Outbox.remove(id, in: db)
+    }
+    /// Keeps the records of others that the reasons name, for instance the one that holds a unique
+    /// value, so that people see what stands in the way.
+    private func keepNamed(_ id: String, reasons: String, truth ord: Int?) throws {
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO tidemark_conflict_record (id, tbl, key, operation, theirs)
+                SELECT ?1, s.tbl, s.key, 'unchanged', json_remove(s.attributes, '$.revision')
+                FROM json_each(?2) AS r JOIN temp.tidemark_staged AS s
+                    ON s.tbl = r.value ->> '$.table' AND s.key = r.value -> '$.key'
+                WHERE s.ord = ?3 AND s.operation = 'update'
+                """,
+            arguments: [id, reasons, ord]
+        )
     }
 }

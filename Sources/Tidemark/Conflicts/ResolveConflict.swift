@@ -2,7 +2,9 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Resolves a parked conflict. The outcome is an ordinary edit: it is captured and becomes a new change set.
+/// Resolves a parked conflict.
+///
+/// The outcome is an ordinary edit: it is captured and becomes a new change set.
 struct ResolveConflict {
     let db: Database
     let schema: SyncSchema
@@ -11,28 +13,39 @@ struct ResolveConflict {
 
     /// Resolves the conflict with an id or a number, inside a transaction of the caller's.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when there is none, or when the change does not fit the rows any more.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is none, or when the change does not fit
+    ///   the rows any more.
     func resolve(_ name: String, _ resolution: Resolution) throws {
         let id = try String.fetchOne(
-            db, sql: "SELECT id FROM tidemark_conflict WHERE id = lower(?1) OR CAST(number AS TEXT) = ?1",
-            arguments: [name])
+            db,
+            sql:
+                "SELECT id FROM tidemark_conflict WHERE id = lower(?1) OR CAST(number AS TEXT) = ?1",
+            arguments: [name]
+        )
         guard let id else {
             throw TidemarkError(
-                .invalidArgument, "There is no conflict \(name) in this file.",
-                fix: "`tidemark device conflicts FILE` lists them.")
+                .invalidArgument,
+                "There is no conflict \(name) in this file.",
+                fix: "`tidemark device conflicts FILE` lists them."
+            )
         }
         if resolution == .retry { try redo(id) }
         try db.execute(sql: "DELETE FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
         try db.execute(sql: "DELETE FROM tidemark_conflict WHERE id = ?", arguments: [id])
     }
 
-    /// Makes the parked changes again. An update or deletion whose record is gone is left out when it would
-    /// delete, and creates the record again, under a new id where the server gives ids, when it would update.
+    /// Makes the parked changes again.
+    ///
+    /// An update or deletion whose record is gone is left out when it would delete, and creates the
+    /// record again, under a new id where the server gives ids, when it would update.
     private func redo(_ id: String) throws {
         try EngineConnection.prepare(db, schema: schema)
         try StagingTables.clear(in: db)
         let rows = try Row.fetchAll(
-            db, sql: "SELECT * FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
+            db,
+            sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? AND operation <> 'unchanged'",
+            arguments: [id]
+        )
         for row in rows {
             guard let table = schema.byName[row["tbl"]] else { continue }
             try stage(row, table)
@@ -43,19 +56,23 @@ struct ResolveConflict {
             throw TidemarkError(
                 .constraintViolated,
                 "The change does not fit the rows as they are now: \(error.message ?? "a constraint failed").",
-                fix: "Edit the rows so that it does, then retry; or accept the server's version.")
+                fix: "Edit the rows so that it does, then retry; or accept the server's version."
+            )
         }
     }
 
     private func stage(_ row: Row, _ table: SyncedTable) throws {
         var (key, operation): (String, String) = (row["key"], row["operation"])
         var attributes: String? = row["mine"]
-        let isThere = try Bool.fetchOne(
-            db,
-            sql: """
-                SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name))
-                WHERE \(KeySQL.match(table, key: "?1")))
-                """, arguments: [key]) ?? false
+        let isThere =
+            try Bool.fetchOne(
+                db,
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name))
+                    WHERE \(KeySQL.match(table, key: "?1")))
+                    """,
+                arguments: [key]
+            ) ?? false
         if operation == "update", !isThere {
             operation = "create"
             attributes = try merged(row["base"], attributes)
@@ -64,7 +81,10 @@ struct ResolveConflict {
         if operation == "delete", !isThere { return }
         try StagedImages.stage(
             "SELECT ?1 AS tbl, ?2 AS key, ?3 AS operation, ?4 AS attributes",
-            arguments: [table.name, key, operation, attributes], ord: Self.ord, in: db)
+            arguments: [table.name, key, operation, attributes],
+            ord: Self.ord,
+            in: db
+        )
     }
 
     /// The columns of `base`, with those of `mine` in their place where it has them.
@@ -76,6 +96,8 @@ struct ResolveConflict {
                     SELECT j.key, ?1 -> j.fullkey AS value FROM json_each(?1) AS j
                     WHERE NOT EXISTS (SELECT 1 FROM json_each(?2) AS m WHERE m.key = j.key)
                     UNION ALL SELECT m.key, ?2 -> m.fullkey FROM json_each(?2) AS m)
-                """, arguments: [base ?? "{}", mine ?? "{}"])
+                """,
+            arguments: [base ?? "{}", mine ?? "{}"]
+        )
     }
 }

@@ -2,8 +2,10 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Temporary to permanent ids: everything that still waits and names a new record by its temporary id is
-/// rewritten, in the transaction that takes in the permanent one. The map stays readable.
+/// Temporary to permanent ids: everything that still waits and names a new record by its temporary
+/// id is rewritten, in the transaction that takes in the permanent one.
+///
+/// The map stays readable.
 struct MapIdentities {
     let db: Database
     let schema: SyncSchema
@@ -14,19 +16,28 @@ struct MapIdentities {
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_assigned
-                SELECT s.tbl, CASE WHEN s.old_key <= -\(TemporaryID.reservedMin) THEN -s.old_key ELSE CAST(s.old_key AS INTEGER) END,
-                    CAST(s.key AS INTEGER)
-                FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
-                WHERE s.ord = ? AND s.old_key IS NOT NULL AND t.kind = 'integer'
-                """, arguments: [ord])
-        let rows = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
+                SELECT tbl, iif(wire <= -\(TemporaryID.reservedMin), -wire, wire), permanent FROM (
+                    SELECT s.tbl, CAST(s.old_key AS INTEGER) AS wire,
+                        CAST(s.key AS INTEGER) AS permanent
+                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                    WHERE s.ord = ? AND s.old_key IS NOT NULL AND t.kind = 'integer')
+                """,
+            arguments: [ord]
+        )
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
+        )
         guard !rows.isEmpty else { return [] }
         try db.execute(
-            sql: "INSERT OR REPLACE INTO main.tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
+            sql:
+                "INSERT OR REPLACE INTO main.tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
+        )
         try rewriteKeys()
         for table in schema.tables { try rewriteReferences(of: table) }
-        return rows.map {
-            .identityAssigned(table: $0["tbl"], temporary: $0["temporary"], permanent: $0["permanent"])
+        return Dictionary(grouping: rows) { $0["tbl"] as String }.sorted { $0.key < $1.key }.map {
+            let pairs = $0.value.map { ($0["temporary"] as Int64, $0["permanent"] as Int64) }
+            return .identitiesAssigned(table: $0.key, ids: Dictionary(uniqueKeysWithValues: pairs))
         }
     }
 
@@ -37,32 +48,46 @@ struct MapIdentities {
                     UPDATE OR REPLACE \(holder) SET key = CAST(m.permanent AS TEXT)
                     FROM temp.tidemark_assigned AS m
                     WHERE m.tbl = \(holder).tbl AND \(holder).key = CAST(m.temporary AS TEXT)
-                    """)
+                    """
+            )
         }
     }
 
     private func rewriteReferences(of table: SyncedTable) throws {
         for (column, parent) in Catalog.integerReferences(of: table, in: schema) {
             if let position = table.key.firstIndex(of: column) {
-                guard table.key.count > 1 else { continue }
+                guard table.keyKind != .integer else { continue }
+                let path = table.key.count > 1 ? "$[\(position)]" : "$"
                 for holder in ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record"] {
-                    try rewrite("key", path: "$[\(position)]", parent, table, in: holder)
+                    try rewrite("key", path: path, parent, table, in: holder)
                 }
                 continue
             }
             try rewrite("attributes", path: "$.\"\(column)\"", parent, table, in: "tidemark_outbox")
-            try rewrite("mine", path: "$.\"\(column)\"", parent, table, in: "tidemark_conflict_record")
+            try rewrite(
+                "mine",
+                path: "$.\"\(column)\"",
+                parent,
+                table,
+                in: "tidemark_conflict_record"
+            )
         }
     }
 
     private func rewrite(
-        _ member: String, path: String, _ parent: String, _ table: SyncedTable, in holder: String
+        _ member: String,
+        path: String,
+        _ parent: String,
+        _ table: SyncedTable,
+        in holder: String
     ) throws {
         try db.execute(
             sql: """
                 UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, m.permanent)
                 FROM temp.tidemark_assigned AS m
                 WHERE m.tbl = ?2 AND \(holder).tbl = ?3 AND m.temporary = \(holder).\(member) ->> ?1
-                """, arguments: [path, parent, table.name])
+                """,
+            arguments: [path, parent, table.name]
+        )
     }
 }

@@ -3,21 +3,29 @@ import TidemarkCore
 
 /// The counter from which an app draws temporary ids: -1, -2, and so on.
 ///
-/// It lies in the file, so it survives restarts, and two processes that draw at once get different ids.
+/// It lies in the file, so it survives restarts, and two processes that draw at once get different
+/// ids.
 public enum TemporaryIDs {
-    /// Draws the next id. Call inside a write.
+    /// Draws the next id.
+    ///
+    /// Call inside a write.
     ///
     /// - Throws: `DatabaseError` when the file has no sync engine's tables.
     public static func next(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(
-            db, sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1") ?? -1
+            db,
+            sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1"
+        ) ?? -1
     }
 
     /// The permanent id that a temporary one became, or nil while the server has not answered.
-    public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64? {
+    public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64?
+    {
         try Int64.fetchOne(
-            db, sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?",
-            arguments: [table, id])
+            db,
+            sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?",
+            arguments: [table, id]
+        )
     }
 }
 

@@ -3,10 +3,12 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Gives an integer-keyed table AUTOINCREMENT, so that a plain `INSERT` on a device draws a temporary id.
+/// Gives an integer-keyed table AUTOINCREMENT, so that a plain `INSERT` on a device draws a
+/// temporary id.
 ///
-/// The statement is changed as text and then read back by SQLite: only when the result is the same table apart
-/// from AUTOINCREMENT is it used. Otherwise the table stays as it is, and its guard explains what to write.
+/// The statement is changed as text and then read back by SQLite: only when the result is the same
+/// table apart from AUTOINCREMENT is it used. Otherwise the table stays as it is, and its guard
+/// explains what to write.
 enum AutoincrementSQL {
     /// The statement to use on a device.
     static func rewritten(_ table: SyncedTable) throws -> String {
@@ -28,10 +30,15 @@ enum AutoincrementSQL {
         return patterns.sorted { $0.key < $1.key }.compactMap { pattern, template in
             guard let expression = cached(pattern),
                 let match = expression.firstMatch(
-                    in: table.sql, range: NSRange(table.sql.startIndex..., in: table.sql))
+                    in: table.sql,
+                    range: NSRange(table.sql.startIndex..., in: table.sql)
+                )
             else { return nil }
             return expression.stringByReplacingMatches(
-                in: table.sql, range: match.range, withTemplate: template)
+                in: table.sql,
+                range: match.range,
+                withTemplate: template
+            )
         }
     }
 

@@ -3,7 +3,8 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Makes an app's database ready to sync, or brings its triggers up to date after a migration of the app's.
+/// Makes an app's database ready to sync, or brings its triggers up to date after a migration of
+/// the app's.
 struct PrepareDevice {
     let db: Database
 
@@ -11,33 +12,44 @@ struct PrepareDevice {
     func prepare(server: String, zone: String, device: UUID) throws {
         guard try !db.tableExists("tidemark_zone") else {
             throw TidemarkError(
-                .unusableFile, "This file is a server's zone; it cannot be a device as well.",
-                fix: "Join with a file of its own: `tidemark device join URL FILE`.")
+                .unusableFile,
+                "This file is a server's zone; it cannot be a device as well.",
+                fix: "Join with a file of its own: `tidemark device join URL FILE`."
+            )
         }
         if try db.tableExists("tidemark_device") {
             try db.execute(sql: DeviceTables.sql)
             try db.execute(
-                sql: "UPDATE tidemark_device SET server = ?, zone = ?", arguments: [server, zone])
+                sql: "UPDATE tidemark_device SET server = ?, zone = ?",
+                arguments: [server, zone]
+            )
         } else {
-            try refuseRows(try SchemaIntrospection(db).validated())
+            try Self.refuseRows(try SchemaIntrospection(db).validated().tables, in: db)
             try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
         }
         let schema = try DeviceFile.schema(
-            String.fetchOne(db, sql: "SELECT schema FROM tidemark_device"), in: db)
+            String.fetchOne(db, sql: "SELECT schema FROM tidemark_device"),
+            in: db
+        )
         try DeviceTables.reserveIds(schema, in: db)
         try CaptureTables.install(schema, guardsNewIds: true, in: db)
     }
 
     /// Rows from before the first sync have ids that may mean other records on the server.
-    private func refuseRows(_ schema: SyncSchema) throws {
-        for table in schema.tables {
+    static func refuseRows(_ tables: [SyncedTable], in db: Database) throws {
+        for table in tables {
             let hasRows = try Bool.fetchOne(
-                db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)))")
+                db,
+                sql: "SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)))"
+            )
             guard hasRows == true else { continue }
             throw TidemarkError(
-                .unusableFile, "The table already has rows, from before this file was ever synced.",
-                fix: "Serve this file instead (`tidemark serve FILE`), or make the engine before the first rows.",
-                place: .init(table: table.name))
+                .unusableFile,
+                "The table already has rows, from before this file was ever synced.",
+                fix:
+                    "Serve this file instead (`tidemark serve FILE`), or make the engine before the first rows.",
+                place: .init(table: table.name)
+            )
         }
     }
 }

@@ -3,14 +3,19 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Fills a device's tables from a snapshot: the first time, and whenever the log does not reach back far enough or
-/// the server's history is another one. The outbox stays and goes on top again.
+/// Fills a device's tables from a snapshot: the first time, and whenever the log does not reach
+/// back far enough or the server's history is another one.
 ///
-/// The snapshot is not trusted: it is attached without trusted schema, only plain tables are read, only columns
-/// that this file's tables have are copied, and the references are checked before anything is committed.
+/// The outbox stays and goes on top again.
+///
+/// The snapshot is not trusted: it is attached without trusted schema, only plain tables are read,
+/// only columns that this file's tables have are copied, and the references are checked before
+/// anything is committed.
 struct TakeSnapshot {
     let db: Database
     let snapshotPath: String
+    /// Where transactions of the app are known to have ended.
+    var boundaries: [Int64] = []
     let now: String
     let newID: () -> UUID
 
@@ -27,16 +32,21 @@ struct TakeSnapshot {
         }
     }
 
-    /// Makes the zone's tables in a new file and fills them: rows first, then indexes and triggers, which is the fast order.
+    /// Makes the zone's tables in a new file and fills them: rows first, then indexes and triggers,
+    /// which is the fast order.
     func join(device: UUID, server: String, zone: String) throws -> Applied {
         try attached { header in
             let schema = try SchemaText.decode(header.schema)
             var applied = Applied()
             try Transaction.withoutForeignKeys(db) {
-                for table in schema.tables { try db.execute(sql: AutoincrementSQL.rewritten(table)) }
+                for table in schema.tables {
+                    try db.execute(sql: AutoincrementSQL.rewritten(table))
+                }
                 try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
                 try db.execute(
-                    sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
+                    sql: "UPDATE tidemark_device SET schema = ?",
+                    arguments: [header.schema]
+                )
                 let local = try SchemaIntrospection(db).validated(policies: schema.policies)
                 for table in local.tables { try copy(table) }
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
@@ -45,7 +55,9 @@ struct TakeSnapshot {
                 try EngineConnection.prepare(db, schema: local)
                 try finish(header, local)
                 applied = Applied(
-                    revision: header.revision, events: [.snapshotTaken(revision: header.revision)])
+                    revision: header.revision,
+                    events: [.snapshotTaken(revision: header.revision)]
+                )
             }
             return applied
         }
@@ -58,46 +70,81 @@ struct TakeSnapshot {
         let schema = try DeviceFile.schema(header.schema, in: db)
         guard schema.shape == served.shape else {
             throw TidemarkError(
-                .schemaMismatch, "The tables of this file have another shape than the zone's.",
-                fix: "Give both sides the same tables and columns. \(difference(schema, served))")
+                .schemaMismatch,
+                "The tables of this file have another shape than the zone's.",
+                fix: "Give both sides the same tables and columns. \(difference(schema, served))"
+            )
         }
+        try refuseRowsOfNewTables(schema)
+        try CaptureTables.install(schema, guardsNewIds: true, in: db)
+        try DeviceTables.reserveIds(schema, in: db)
         try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema).drain(boundaries: [], newID: newID)
+        try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, newID: newID)
         try StagingTables.clear(in: db)
+        var events = [SyncEvent.snapshotTaken(revision: header.revision)]
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
             for table in schema.tables { try copy(table) }
+            if try isReset(header) {
+                events += try JudgeAfterReset(db: db, schema: schema, now: now).park()
+            }
             try pending.refreshBase()
             try pending.replay()
         }
         try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
         try finish(header, schema)
-        let hasPending = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")
+        let hasPending = try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)"
+        )
         return Applied(
-            revision: header.revision, hasPending: hasPending ?? false,
-            events: [.snapshotTaken(revision: header.revision)])
+            revision: header.revision,
+            hasPending: hasPending ?? false,
+            events: events
+        )
+    }
+
+    /// Whether the file knows another history than the snapshot's.
+    private func isReset(_ header: SnapshotFormat.Header) throws -> Bool {
+        let known = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
+        return known != nil && known != header.epoch
+    }
+
+    /// A table that has only now become a synced one was not captured: its rows would be lost.
+    private func refuseRowsOfNewTables(_ schema: SyncSchema) throws {
+        let known = try String.fetchOne(db, sql: "SELECT schema FROM tidemark_device")
+        guard let known else { return }
+        let names = Set(try SchemaText.decode(known).tables.map(\.name))
+        try PrepareDevice.refuseRows(schema.tables.filter { !names.contains($0.name) }, in: db)
     }
 
     private func copy(_ table: SyncedTable) throws {
         let (name, columns) = (SQLText.name(table.name), SQLText.names(table.columns.map(\.name)))
-        // LIMIT -1 keeps SQLite from its bulk transfer, which skips the bookkeeping of deferred references.
+        // LIMIT -1 keeps SQLite from its bulk transfer, which skips the bookkeeping of deferred
+        // references.
         try db.execute(
-            sql: "INSERT INTO main.\(name) (\(columns)) SELECT \(columns) FROM snapshot.\(name) LIMIT -1")
+            sql:
+                "INSERT INTO main.\(name) (\(columns)) SELECT \(columns) FROM snapshot.\(name) LIMIT -1"
+        )
     }
 
     private func finish(_ header: SnapshotFormat.Header, _ schema: SyncSchema) throws {
         let waiting = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_changeset") ?? 0
         if waiting == 0, let broken = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check") {
             throw TidemarkError(
-                .invalidResponse, "The snapshot has a reference that points at nothing.",
+                .invalidResponse,
+                "The snapshot has a reference that points at nothing.",
                 fix: "Nothing was changed. Check the server's file with PRAGMA foreign_key_check.",
-                place: .init(table: broken[0]))
+                place: .init(table: broken[0])
+            )
         }
         try db.execute(
-            sql: "UPDATE tidemark_device SET epoch = ?, contact = ?", arguments: [header.epoch, now])
+            sql: "UPDATE tidemark_device SET epoch = ?, contact = ?",
+            arguments: [header.epoch, now]
+        )
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
     }
 
@@ -106,7 +153,8 @@ struct TakeSnapshot {
         let theirs = Set(served.shape.split(separator: "\n"))
         let missing = theirs.subtracting(mine).sorted().joined(separator: "; ")
         let extra = mine.subtracting(theirs).sorted().joined(separator: "; ")
-        return "The zone has \(missing.isEmpty ? "nothing else" : missing); this file has \(extra.isEmpty ? "nothing else" : extra)."
+        return
+            "The zone has \(missing.isEmpty ? "nothing else" : missing); this file has \(extra.isEmpty ? "nothing else" : extra)."
     }
 
     /// Runs `body` with the snapshot attached as `snapshot`.
@@ -118,7 +166,8 @@ struct TakeSnapshot {
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
         }
-        let header = try DatabaseQueue(path: snapshotPath, configuration: configuration).read { db in
+        let header = try DatabaseQueue(path: snapshotPath, configuration: configuration).read {
+            db in
             try refuseActiveContent(db)
             return try SnapshotFormat.header(in: db)
         }
@@ -130,11 +179,16 @@ struct TakeSnapshot {
 
     private func refuseActiveContent(_ db: Database) throws {
         let other = try String.fetchOne(
-            db, sql: "SELECT name FROM sqlite_master WHERE type <> 'table' OR sql LIKE 'CREATE VIRTUAL%'")
+            db,
+            sql:
+                "SELECT name FROM sqlite_master WHERE type <> 'table' OR sql LIKE 'CREATE VIRTUAL%'"
+        )
         guard other == nil else {
             throw TidemarkError(
-                .invalidResponse, "The snapshot contains more than plain tables.",
-                fix: "Nothing was taken from it. Check the URL and the server.")
+                .invalidResponse,
+                "The snapshot contains more than plain tables.",
+                fix: "Nothing was taken from it. Check the URL and the server."
+            )
         }
     }
 }

@@ -5,10 +5,10 @@ import TidemarkSQLite
 
 /// Moves what was captured into the outbox, as change sets.
 ///
-/// Each transaction of the app is a change set; writes of other programs, whose boundaries nobody noted, go
-/// together up to the next known boundary. Neighbours that touch the same record become one change set, and a
-/// record created and deleted before anything was sent takes all between with it: then its changes
-/// vanish. A union of transactions is still atomic; none is ever split.
+/// Each transaction of the app is a change set; writes of other programs, whose boundaries nobody
+/// noted, go together up to the next known boundary. Neighbours that touch the same record become
+/// one change set, and a record created and deleted before anything was sent takes all between with
+/// it: then its changes vanish. A union of transactions is still atomic; none is ever split.
 struct DrainCapture {
     let db: Database
     let schema: SyncSchema
@@ -18,6 +18,7 @@ struct DrainCapture {
     /// - Parameters:
     ///   - boundaries: The numbers of the last captured changes of known transactions.
     ///   - newID: Makes the random id of a change set.
+    /// - Throws: `DatabaseError`; the caller's transaction is rolled back then.
     func drain(boundaries: [Int64], newID: () -> UUID) throws {
         guard let range = try ReduceCapture.pending(in: db) else { return }
         for group in try groups(in: range, boundaries: boundaries) {
@@ -31,7 +32,8 @@ struct DrainCapture {
 
     /// Divides the captured range into the ranges that become a change set each.
     private func groups(
-        in range: ClosedRange<Int64>, boundaries: [Int64]
+        in range: ClosedRange<Int64>,
+        boundaries: [Int64]
     ) throws -> [ClosedRange<Int64>] {
         let ends = Set(boundaries.filter { range.contains($0) } + [range.upperBound]).sorted()
         guard ends.count > 1 else { return [range] }
@@ -53,12 +55,14 @@ struct DrainCapture {
         return groups
     }
 
-    /// For each segment, the earlier segment that it has to be united with, if there is one: its neighbour when
-    /// they share a record, and the one where a record was created that it deletes.
+    /// For each segment, the earlier segment that it has to be united with, if there is one: its
+    /// neighbour when they share a record, and the one where a record was created that it deletes.
     private func firstSegmentsTouched(_ ends: [Int64]) throws -> [Int: Int] {
-        let touched = schema.tables.map { table in
+        let touched: String = schema.tables.map { table -> String in
             let shadow = SQLText.name("tidemark_capture_\(table.name)")
-            let (old, new) = (RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_"))
+            let (old, new) = (
+                RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_")
+            )
             return """
                 SELECT seq, \(SQLText.literal(table.name)) AS tbl,
                     CASE kind WHEN 'insert' THEN \(new) ELSE \(old) END AS key, kind FROM \(shadow)
@@ -83,15 +87,22 @@ struct DrainCapture {
                     SELECT g.segment, m.segment FROM record AS g JOIN record AS m USING (tbl, key)
                     WHERE g.gone AND m.made AND m.segment < g.segment
                 ) GROUP BY segment
-                """, arguments: [list])
-        return Dictionary(uniqueKeysWithValues: rows.map { ($0["segment"] as Int, $0["back"] as Int) })
+                """,
+            arguments: [list]
+        )
+        return Dictionary(
+            uniqueKeysWithValues: rows.map { ($0["segment"] as Int, $0["back"] as Int) }
+        )
     }
 
     // MARK: Enqueueing
 
     /// Makes a change set of `temp.tidemark_reduced`, unless nothing is left of it.
     func enqueueReduced(id: String) throws {
-        let isEmpty = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
+        let isEmpty = try Bool.fetchOne(
+            db,
+            sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)"
+        )
         guard isEmpty == false else { return }
         try db.execute(sql: "INSERT INTO tidemark_changeset (id) VALUES (?)", arguments: [id])
         let seq = db.lastInsertedRowID
@@ -99,15 +110,19 @@ struct DrainCapture {
             sql: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, attributes, base)
                 SELECT ?, tbl, key, operation, attributes, base FROM temp.tidemark_reduced
-                """, arguments: [seq])
+                """,
+            arguments: [seq]
+        )
         // What the server confirmed is what stood there before the first waiting change.
         try db.execute(
-            sql: "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced")
+            sql:
+                "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
+        )
         try noteDependencies(seq)
     }
 
-    /// A change set depends on the latest waiting one that touched the same record, and on those that created
-    /// records to which it refers.
+    /// A change set depends on the latest waiting one that touched the same record, and on those
+    /// that created records to which it refers.
     private func noteDependencies(_ seq: Int64) throws {
         try db.execute(
             sql: """
@@ -116,7 +131,9 @@ struct DrainCapture {
                     SELECT max(p.seq) FROM tidemark_outbox AS p
                     WHERE p.tbl = o.tbl AND p.key = o.key AND p.seq < ?1)
                 WHERE o.seq = ?1
-                """, arguments: [seq])
+                """,
+            arguments: [seq]
+        )
         try db.execute(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
@@ -136,6 +153,8 @@ struct DrainCapture {
                 JOIN tidemark_outbox AS p ON p.tbl = wanted.parent AND p.key = wanted.key
                     AND p.operation = 'create' AND p.seq < ?1
                 JOIN tidemark_changeset AS c ON c.seq = p.seq
-                """, arguments: [seq])
+                """,
+            arguments: [seq]
+        )
     }
 }

@@ -2,44 +2,60 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Turns waiting change sets into what is sent. From then on a change set is frozen: it is sent again, however
-/// often, byte for byte, because the server may have it already.
+/// Turns waiting change sets into what is sent.
+///
+/// From then on a change set is frozen: it is sent again, however often, byte for byte, because the
+/// server may have it already.
 struct FreezeChangeSets {
     let db: Database
     let schema: SyncSchema
     let limits: Limits
 
-    /// The JSON of the change sets to send now, oldest first: at least one, then as many as the limits allow.
-    func outgoing() throws -> [String] {
-        let rows = try Row.fetchCursor(
-            db, sql: "SELECT seq, id, wire FROM tidemark_changeset ORDER BY seq")
-        var waiting: [(seq: Int64, id: String, wire: String?)] = []
-        while let row = try rows.next(), waiting.count < limits.changeSetsPerRequestMax {
-            waiting.append((row["seq"], row["id"], row["wire"]))
-        }
-        var (wires, bytes) = ([String](), 0)
-        for item in waiting {
-            guard wires.isEmpty || bytes < limits.outgoingBytesTarget else { break }
-            let wire = try item.wire ?? freeze(item.seq, item.id)
-            wires.append(wire)
+    /// A change set as it is sent.
+    struct Frozen {
+        let id: String
+        let wire: String
+    }
+
+    /// The change sets to send now, oldest first: at least one, then as many as the limits allow.
+    func outgoing(countMax: Int) throws -> [Frozen] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT seq, id, wire FROM tidemark_changeset ORDER BY seq LIMIT ?",
+            arguments: [countMax]
+        )
+        var (frozen, bytes) = ([Frozen](), 0)
+        for row in rows {
+            guard frozen.isEmpty || bytes < limits.outgoingBytesTarget else { break }
+            let id: String = row["id"]
+            let wire = try row["wire"] as String? ?? freeze(row["seq"], id)
+            frozen.append(Frozen(id: id, wire: wire))
             bytes += wire.utf8.count
         }
-        return wires
+        return frozen
     }
 
     private func freeze(_ seq: Int64, _ id: String) throws -> String {
         let after = try String.fetchAll(
-            db, sql: "SELECT id FROM tidemark_after WHERE seq = ? ORDER BY id", arguments: [seq])
+            db,
+            sql: "SELECT id FROM tidemark_after WHERE seq = ? ORDER BY id",
+            arguments: [seq]
+        )
         var envelope = ["\"id\":\"\(id)\""]
         if !after.isEmpty {
             envelope.append("\"after\":[\(after.map { "\"\($0)\"" }.joined(separator: ","))]")
         }
         let names = try String.fetchSet(
-            db, sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ?", arguments: [seq])
+            db,
+            sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ?",
+            arguments: [seq]
+        )
         let sources = schema.tables.filter { names.contains($0.name) }.map { source($0, seq) }
         let wire = try ChangeSetJSON.render(envelope: envelope, sources, in: db)
         try db.execute(
-            sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?", arguments: [wire, seq])
+            sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?",
+            arguments: [wire, seq]
+        )
         return wire
     }
 
@@ -53,14 +69,16 @@ struct FreezeChangeSets {
         }
         var key = "key"
         if table.keyKind == .integer {
-            key = "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
+            key =
+                "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
         } else if table.key.count > 1 {
             for (position, column) in table.key.enumerated() where references.contains(column) {
                 let path = SQLText.literal("$[\(position)]")
                 key = negated(key, path: path, value: "(key ->> \(path))")
             }
         } else if let column = table.key.first, references.contains(column) {
-            key = "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
+            key =
+                "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
         }
         return ChangeSetJSON.Source(
             table: table,
@@ -71,7 +89,9 @@ struct FreezeChangeSets {
                         ELSE ',' || substr(attributes, 2, length(attributes) - 2) END END AS members
                 FROM (SELECT \(key) AS key, operation, base, \(attributes) AS attributes
                     FROM tidemark_outbox WHERE seq = ?1 AND tbl = ?2)
-                """, arguments: [seq, table.name])
+                """,
+            arguments: [seq, table.name]
+        )
     }
 
     private func negated(_ json: String, path: String, value: String) -> String {

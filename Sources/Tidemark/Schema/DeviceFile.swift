@@ -22,8 +22,10 @@ struct DeviceFile: Sendable {
             let row = try Row.fetchOne(db, sql: "SELECT * FROM tidemark_device")
         else {
             throw TidemarkError(
-                .unusableFile, "This file has not joined a server.",
-                fix: "Join one with `tidemark device join URL FILE`.")
+                .unusableFile,
+                "This file has not joined a server.",
+                fix: "Join one with `tidemark device join URL FILE`."
+            )
         }
         (device, server, zone) = (row["device"], row["server"], row["zone"])
         (epoch, contact) = (row["epoch"], row["contact"])
@@ -33,11 +35,22 @@ struct DeviceFile: Sendable {
 
     /// The file's own tables, limited to those that the server syncs once that is known.
     static func schema(_ served: String?, in db: Database) throws -> SyncSchema {
-        guard let served else { return try SchemaIntrospection(db).validated() }
-        let zone = try SchemaText.decode(served)
-        let introspection = try SchemaIntrospection(db)
-        let local = Set(introspection.tables.map(\.name)).subtracting(zone.byName.keys)
-        return try SchemaIntrospection(db, excluding: local).validated(policies: zone.policies)
+        let local = try String.fetchOne(
+            db,
+            sql: """
+                SELECT group_concat(sql, char(10)) FROM main.sqlite_master
+                WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
+                """
+        )
+        return try SchemaMemo.schema(for: [served, local]) {
+            guard let served else { return try SchemaIntrospection(db).validated() }
+            let zone = try SchemaText.decode(served)
+            let own = Set(try SchemaIntrospection(db).tables.map(\.name))
+            let unsynced = own.subtracting(zone.byName.keys)
+            return try SchemaIntrospection(db, excluding: unsynced).validated(
+                policies: zone.policies
+            )
+        }
     }
 
     /// Writes the device's identity into a file, once.
@@ -45,11 +58,13 @@ struct DeviceFile: Sendable {
         try db.execute(sql: DeviceTables.sql)
         try db.execute(
             sql: "INSERT INTO tidemark_device (id, device, server, zone) VALUES (1, ?, ?, ?)",
-            arguments: [device.uuidString.lowercased(), server, zone])
+            arguments: [device.uuidString.lowercased(), server, zone]
+        )
     }
 
     /// Runs `body` with capture switched off: what it writes is the server's truth, not an edit.
-    static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
+    static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result
+    {
         try db.execute(sql: "UPDATE tidemark_state SET applying = 1")
         let result = try body()
         try db.execute(sql: "UPDATE tidemark_state SET applying = 0")

@@ -88,12 +88,15 @@ enum DeviceTables {
             let floor = TemporaryID.reservedMin - 1
             try db.execute(
                 sql: "UPDATE sqlite_sequence SET seq = ?2 WHERE name = ?1 AND seq < ?2",
-                arguments: [table.name, floor])
+                arguments: [table.name, floor]
+            )
             try db.execute(
                 sql: """
                     INSERT INTO sqlite_sequence (name, seq)
                     SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)
-                    """, arguments: [table.name, floor])
+                    """,
+                arguments: [table.name, floor]
+            )
         }
     }
 }

@@ -2,12 +2,15 @@ import Foundation
 import GRDB
 import Synchronization
 
-/// Notes where the app's own transactions end, so that each becomes a change set, and wakes the background loop.
+/// Notes where the app's own transactions end, so that each becomes a change set, and wakes the
+/// background loop.
 ///
-/// It watches the numbers that capture's triggers take. What it knows is lost with the process; then neighbouring
-/// transactions go together, which is still atomic.
+/// It watches the numbers that capture's triggers take. What it knows is lost with the process;
+/// then neighbouring transactions go together, which is still atomic.
 final class CommitObserver: TransactionObserver, Sendable {
-    /// State: everything under one lock. Written on GRDB's writer queue, read by the engine.
+    /// State: everything under one lock.
+    ///
+    /// Written on GRDB's writer queue, read by the engine.
     private struct State {
         var lastSeen: Int64 = 0
         var boundaries: [Int64] = []
@@ -41,8 +44,9 @@ final class CommitObserver: TransactionObserver, Sendable {
         state.withLock { $0.lastSeen = $0.boundaries.last ?? 0 }
     }
 
-    /// The boundaries noted so far. They stay noted: a drain that is rolled back needs them again, and numbers are
-    /// never reused.
+    /// The boundaries noted so far.
+    ///
+    /// They stay noted: a drain that is rolled back needs them again, and numbers are never reused.
     func takeBoundaries() -> [Int64] {
         state.withLock { state in
             state.hasNews = false

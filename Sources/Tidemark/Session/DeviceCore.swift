@@ -3,14 +3,18 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// The device's core: outbox to request, answer to tables. Synchronous; each function is one transaction, or runs
-/// in the caller's. Time, randomness and the network come as arguments.
+/// The device's core: outbox to request, answer to tables.
+///
+/// Synchronous; each function is one transaction, or runs in the caller's. Time, randomness and the
+/// network come as arguments.
 ///
 /// The round:
 ///
 /// 1. ``prepareRequest``: what was captured becomes change sets, frozen, and the request's text.
-/// 2. The shell carries it to the server and brings the answer, however long that takes. Edits go on meanwhile.
-/// 3. ``apply``: the answer goes into the tables, the outbox and the revision, all in one transaction.
+/// 2. The shell carries it to the server and brings the answer, however long that takes. Edits go
+///    on meanwhile.
+/// 3. ``apply``: the answer goes into the tables, the outbox and the revision, all in one
+///    transaction.
 struct DeviceCore: Sendable {
     let limits: Limits
 
@@ -20,69 +24,108 @@ struct DeviceCore: Sendable {
         let body: [UInt8]
         /// The revision that the file was at: an answer to another state is not applied.
         let revision: Int64
-        let changeSetCount: Int
+        /// The ids of the change sets in it.
+        let changeSets: [String]
     }
 
     /// Drains what was captured and writes the request.
     ///
-    /// - Parameters:
-    ///   - boundaries: Numbers of captured changes at which transactions of the app are known to have ended.
-    ///   - sendsChanges: False while an answer had `more`: the rest comes first.
-    ///   - newID: Makes 128 random bits.
+    /// `boundaries` are the numbers of captured changes at which transactions of the app are known
+    /// to have ended. `changeSetsMax` is 0 while an answer had `more`, for the rest comes first.
     func prepareRequest(
-        _ db: Database, boundaries: [Int64], sendsChanges: Bool, newID: () -> UUID
+        _ db: Database,
+        boundaries: [Int64],
+        changeSetsMax: Int,
+        newID: () -> UUID
     ) throws -> Outgoing {
         let file = try DeviceFile(db)
         try EngineConnection.prepare(db, schema: file.schema)
         try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, newID: newID)
         guard let epoch = file.epoch else {
             throw TidemarkError(
-                .snapshotRequired, "This file has taken in no snapshot yet.",
-                fix: "Sync when the server can be reached; edits are kept.")
+                .snapshotRequired,
+                "This file has taken in no snapshot yet.",
+                fix: "Sync when the server can be reached; edits are kept."
+            )
         }
-        let wires = sendsChanges
-            ? try FreezeChangeSets(db: db, schema: file.schema, limits: limits).outgoing() : []
-        let body = #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
-            + #""schema":"\#(ContentHash.of(file.schema.shape))","changeSets":[\#(wires.joined(separator: ","))]}"#
+        let frozen = try FreezeChangeSets(db: db, schema: file.schema, limits: limits).outgoing(
+            countMax: changeSetsMax
+        )
+        let body =
+            #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
+            + #""schema":"\#(ContentHash.of(file.schema.shape))","#
+            + #""changeSets":[\#(frozen.map(\.wire).joined(separator: ","))]}"#
         return Outgoing(
-            zone: file.zone, body: Array(body.utf8), revision: file.revision, changeSetCount: wires.count)
+            zone: file.zone,
+            body: Array(body.utf8),
+            revision: file.revision,
+            changeSets: frozen.map(\.id)
+        )
     }
 }
 
 extension DeviceCore {
-    /// Takes an answer in, in a transaction of its own. The caller is outside one.
+    /// Takes an answer in, in a transaction of its own.
+    ///
+    /// The caller is outside one.
     func apply(
-        _ answer: [UInt8], to outgoing: Outgoing, in db: Database, now: Date, newID: () -> UUID
+        _ answer: [UInt8],
+        to outgoing: Outgoing,
+        in db: Database,
+        boundaries: [Int64],
+        now: Date,
+        newID: () -> UUID
     ) throws -> Applied {
         var applied = Applied()
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
             applied = try ApplyResponse(
-                db: db, file: DeviceFile(db), limits: limits, now: Timestamp.text(now)
-            ).apply(answer, requested: outgoing.revision, newID: newID)
+                db: db,
+                file: DeviceFile(db),
+                limits: limits,
+                now: Timestamp.text(now)
+            ).apply(
+                answer,
+                requested: outgoing.revision,
+                boundaries: boundaries,
+                newID: newID
+            )
         }
         return applied
     }
 
-    /// Parks the change set that an error is about, takes its effects out of the tables, and lets the others go on.
+    /// Parks the change set that an error is about, takes its effects out of the tables, and lets
+    /// the others go on.
     static func park(
-        _ error: TidemarkError, in db: Database, now: Date, newID: () -> UUID
+        _ error: TidemarkError,
+        in db: Database,
+        boundaries: [Int64],
+        now: Date,
+        newID: () -> UUID
     ) throws -> [SyncEvent] {
         var events: [SyncEvent] = []
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
             let file = try DeviceFile(db)
             try StagingTables.clear(in: db)
-            try DrainCapture(db: db, schema: file.schema).drain(boundaries: [], newID: newID)
+            try DrainCapture(db: db, schema: file.schema).drain(
+                boundaries: boundaries,
+                newID: newID
+            )
             let reason = Conflict.Reason(
-                table: error.place.table ?? "", columns: error.place.column.map { [$0] } ?? [],
-                rule: error.code.rawValue, message: "\(error.message) \(error.fix)")
-            let reasons = String(decoding: try JSONEncoder().encode([reason]), as: UTF8.self)
+                table: error.place.table ?? "",
+                key: error.place.key,
+                columns: error.place.column.map { [$0] } ?? [],
+                rule: error.code.rawValue,
+                message: "\(error.message) \(error.fix)"
+            )
             let pending = PendingChanges(db: db, schema: file.schema)
             try DeviceFile.whileApplying(db) {
                 try pending.rewind()
                 events = try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent(
-                    error.place.id ?? "", reasons: reasons)
+                    error.place.id ?? "",
+                    reasons: "[\(reason.json)]"
+                )
                 try pending.refreshBase()
                 try pending.replay()
             }
@@ -101,7 +144,8 @@ struct Applied: Sendable {
     var settledCount = 0
     /// Whether change sets wait that were not part of the request.
     var hasPending = false
-    /// The answer was to an older state of the file; nothing was done, and the round has to be repeated.
+    /// The answer was to an older state of the file; nothing was done, and the round has to be
+    /// repeated.
     var isStale = false
     /// What to tell the app.
     var events: [SyncEvent] = []

@@ -1,5 +1,7 @@
-/// How long the background loop pauses: the interval while all is well, growing pauses after failures. A value; the
-/// shell sleeps.
+/// How long the background loop pauses: the interval while all is well, growing pauses after
+/// failures.
+///
+/// A value; the shell sleeps.
 struct Pace: Sendable {
     let interval: Duration
     private var failures = 0
@@ -14,13 +16,11 @@ struct Pace: Sendable {
 
     /// The pause before the next round.
     ///
-    /// - Parameter jitter: A random factor from 0.5 to 1.5, so that devices that failed together do not return together.
+    /// `jitter` is a random factor from 0.5 to 1.5, so that devices that failed together do not
+    /// return together.
     func pause(jitter: Double) -> Duration {
         guard failures > 0 else { return interval }
         let grown = Duration.seconds(1) * (1 << (failures - 1))
         return min(grown, Self.pauseMax) * jitter
     }
-
-    /// A random factor from the system.
-    static func systemJitter() -> Double { Double.random(in: 0.5...1.5) }
 }

@@ -3,11 +3,13 @@ public import GRDB
 public import TidemarkCore
 import TidemarkSQLite
 
-/// Keeps a SQLite file in sync with a server. The one object that an app makes.
+/// Keeps a SQLite file in sync with a server.
 ///
-/// The app goes on using its GRDB database with ordinary SQL, records and observations; triggers in the file capture
-/// what it, or any other program, writes. The engine carries change sets to the server and the answers into the
-/// tables.
+/// The one object that an app makes.
+///
+/// The app goes on using its GRDB database with ordinary SQL, records and observations; triggers in
+/// the file capture what it, or any other program, writes. The engine carries change sets to the
+/// server and the answers into the tables.
 ///
 /// ```swift
 /// let sync = try await SyncEngine(database, server: "https://sync.example.org")
@@ -15,9 +17,12 @@ import TidemarkSQLite
 /// for await event in sync.events { ... }    // conflicts, remote changes, new ids
 /// ```
 ///
-/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()`` share it.
+/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()`` share
+/// it.
 public actor SyncEngine {
-    /// What an engine takes from the world. Tests give it a clock and randomness of their own.
+    /// What an engine takes from the world.
+    ///
+    /// Tests give it a clock and randomness of their own.
     public struct Environment: Sendable {
         /// The time.
         public let now: @Sendable () -> Date
@@ -30,7 +35,9 @@ public actor SyncEngine {
         }
     }
 
-    /// What happens, from the moment of asking on. Each caller gets a stream of its own.
+    /// What happens, from the moment of asking on.
+    ///
+    /// Each caller gets a stream of its own.
     public nonisolated var events: AsyncStream<SyncEvent> { eventHub.stream() }
     /// The status now and after every round and every local commit.
     public nonisolated var statuses: AsyncStream<DeviceStatus> { statusHub.stream() }
@@ -50,10 +57,12 @@ public actor SyncEngine {
     /// The background loop.
     private var loop: Task<Void, Never>?
 
-    /// Prepares a database for syncing: bookkeeping tables, triggers, identity. Reaches for no network yet.
+    /// Prepares a database for syncing: bookkeeping tables, triggers, identity.
     ///
-    /// The tables that sync are the file's own at this moment, later those that the server has. They must be
-    /// empty the first time: rows arrive with the first sync.
+    /// Reaches for no network yet.
+    ///
+    /// The tables that sync are the file's own at this moment, later those that the server has.
+    /// They must be empty the first time: rows arrive with the first sync.
     ///
     /// - Parameters:
     ///   - database: The app's `DatabaseQueue` or `DatabasePool`, migrated.
@@ -61,10 +70,15 @@ public actor SyncEngine {
     ///   - zone: The zone.
     ///   - transport: Another way to the server than HTTP.
     ///   - environment: Time and randomness.
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, ``TidemarkCore/TidemarkError`` or `DatabaseError`.
+    ///   - limits: The bounds on what is sent and taken.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
+    ///   ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public init(
-        _ database: any DatabaseWriter, server: String, zone: String = "main",
-        transport: (any Transport)? = nil, environment: Environment = .system,
+        _ database: any DatabaseWriter,
+        server: String,
+        zone: String = "main",
+        transport: (any Transport)? = nil,
+        environment: Environment = .system,
         limits: Limits = .standard
     ) async throws {
         self.database = database
@@ -73,8 +87,13 @@ public actor SyncEngine {
         commits = CommitObserver()
         let newID = environment.newID
         try await database.writeWithoutTransaction { db in
-            // GRDB chooses NORMAL with WAL: a power cut could forget an edit that the server already has.
+            // GRDB chooses NORMAL with WAL: a power cut could forget an edit that the server
+            // already has.
             try db.execute(sql: "PRAGMA synchronous = FULL")
+            // Another program may be writing just now: wait for it, unless the app has said how.
+            if case .immediateError = db.configuration.busyMode {
+                try db.execute(sql: "PRAGMA busy_timeout = 5000")
+            }
             try db.inTransaction(.immediate) {
                 try PrepareDevice(db: db).prepare(server: server, zone: zone, device: newID())
                 return .commit
@@ -87,7 +106,8 @@ public actor SyncEngine {
 
     /// Syncs once: sends what waits, takes in what is new, until there is neither.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError``; the outbox is kept, and the error's recovery says whether to try again.
+    /// - Throws: ``TidemarkCore/TidemarkError``; the outbox is kept, and the error's recovery says
+    ///   whether to try again.
     public func sync() async throws {
         if let inFlight { return try await inFlight.value }
         let task = Task { try await rounds() }
@@ -105,8 +125,9 @@ public actor SyncEngine {
         try await announceStatus()
     }
 
-    /// Syncs in the background: after local commits, and at least every `interval`. Failures are retried with
-    /// growing, jittered pauses and told as events.
+    /// Syncs in the background: after local commits, and at least every `interval`.
+    ///
+    /// Failures are retried with growing, jittered pauses and told as events.
     public func start(every interval: Duration = .seconds(30)) {
         guard loop == nil else { return }
         let (commits, pace) = (commits, Pace(interval: interval))
@@ -120,7 +141,9 @@ public actor SyncEngine {
         }
     }
 
-    /// Ends the background sync. A round in flight is cancelled; its effects are whole or none.
+    /// Ends the background sync.
+    ///
+    /// A round in flight is cancelled; its effects are whole or none.
     public func stop() {
         loop?.cancel()
         loop = nil
@@ -138,22 +161,36 @@ public actor SyncEngine {
 
     private func rounds() async throws {
         let session = SyncSession(
-            database: database, transport: transport, environment: environment, limits: limits,
-            commits: commits)
+            database: database,
+            transport: transport,
+            environment: environment,
+            limits: limits,
+            commits: commits
+        )
         try await session.run { [eventHub] in eventHub.send($0) }
     }
 
     // MARK: Looking
 
     /// Where the device stands.
-    public func status() async throws -> DeviceStatus { try await database.read { try DeviceStatus($0) } }
+    public func status() async throws -> DeviceStatus {
+        try await database.read { try DeviceStatus($0) }
+    }
 
     /// The refused change sets that wait for a decision, oldest first.
-    public func conflicts() async throws -> [Conflict] { try await database.read { try Conflict.all($0) } }
+    public func conflicts() async throws -> [Conflict] {
+        try await database.read { try Conflict.all($0) }
+    }
 
-    /// Decides what becomes of a conflict. The outcome is an ordinary change set.
+    /// Decides what becomes of a conflict.
     ///
-    /// - Parameter conflict: The conflict's id, or its number.
+    /// The outcome is an ordinary change set.
+    ///
+    /// - Parameters:
+    ///   - conflict: The conflict's id, or its number.
+    ///   - resolution: Whose version stays.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict, or when a retried
+    ///   change does not fit the rows any more.
     public func resolve(_ conflict: String, _ resolution: Resolution) async throws {
         try await database.write { db in
             try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(conflict, resolution)
@@ -167,10 +204,14 @@ public actor SyncEngine {
             let file = try DeviceFile(db)
             try EngineConnection.prepare(db, schema: file.schema)
             try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: commits.takeBoundaries(), newID: environment.newID)
+                boundaries: commits.takeBoundaries(),
+                newID: environment.newID
+            )
             return try Bool.fetchOne(
-                db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outbox WHERE tbl = ? AND key = ?)",
-                arguments: [table, key]) ?? false
+                db,
+                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outbox WHERE tbl = ? AND key = ?)",
+                arguments: [table, key]
+            ) ?? false
         }
     }
 

@@ -3,7 +3,8 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// The shell of a sync: carries the core's requests to the server and the answers back, until both sides are even.
+/// The shell of a sync: carries the core's requests to the server and the answers back, until both
+/// sides are even.
 ///
 /// It decides nothing about rows. What it knows is which error asks for which next step.
 struct SyncSession: Sendable {
@@ -15,58 +16,104 @@ struct SyncSession: Sendable {
 
     /// Runs rounds until nothing waits and nothing is missing.
     func run(_ tell: @Sendable (SyncEvent) -> Void) async throws {
-        var sendsChanges = true
-        var snapshotsTaken = 0
+        var changeSetsMax = limits.changeSetsPerRequestMax
+        var (isCatchingUp, snapshotsTaken) = (false, 0)
         while true {
             try Task.checkCancellation()
             do {
-                let outgoing = try await prepare(sendsChanges)
-                let answer = try await transport.sync(zone: outgoing.zone, body: outgoing.body)
+                let outgoing = try await prepare(isCatchingUp ? 0 : changeSetsMax)
+                guard let answer = try await send(outgoing, tell) else {
+                    changeSetsMax = max(1, outgoing.changeSets.count / 2)
+                    continue
+                }
                 let applied = try await apply(answer, to: outgoing)
                 applied.events.forEach(tell)
-                sendsChanges = !applied.hasMore
+                isCatchingUp = applied.hasMore
                 if !applied.hasMore, !applied.hasPending, !applied.isStale { return }
                 try requireProgress(outgoing, applied)
-            } catch let error as TidemarkError where error.recovery == .resync && snapshotsTaken < 2 {
+            } catch let error as TidemarkError where error.recovery == .resync && snapshotsTaken < 2
+            {
                 snapshotsTaken += 1
                 try await takeSnapshot().events.forEach(tell)
-            } catch let error as TidemarkError where error.recovery == .permanent && error.place.id != nil {
+            } catch let error as TidemarkError
+                where error.recovery == .permanent && error.place.id != nil
+            {
                 try await park(error).forEach(tell)
             }
         }
     }
 
-    private func prepare(_ sendsChanges: Bool) async throws -> DeviceCore.Outgoing {
+    private func prepare(_ changeSetsMax: Int) async throws -> DeviceCore.Outgoing {
         let (core, newID) = (DeviceCore(limits: limits), environment.newID)
         return try await database.write { db in
             try core.prepareRequest(
-                db, boundaries: commits.takeBoundaries(), sendsChanges: sendsChanges, newID: newID)
+                db,
+                boundaries: commits.takeBoundaries(),
+                changeSetsMax: changeSetsMax,
+                newID: newID
+            )
+        }
+    }
+
+    /// Brings the answer, or nil when the request has to be made smaller.
+    ///
+    /// A change set that is too large by itself is parked, so that the others flow on.
+    private func send(
+        _ outgoing: DeviceCore.Outgoing,
+        _ tell: @Sendable (SyncEvent) -> Void
+    ) async throws -> [UInt8]? {
+        do {
+            return try await transport.sync(zone: outgoing.zone, body: outgoing.body)
+        } catch var error as TidemarkError where error.code == .tooLarge {
+            guard let first = outgoing.changeSets.first else { throw error }
+            if outgoing.changeSets.count == 1 {
+                error.place.id = first
+                try await park(error).forEach(tell)
+            }
+            return nil
         }
     }
 
     private func apply(
-        _ answer: [UInt8], to outgoing: DeviceCore.Outgoing
+        _ answer: [UInt8],
+        to outgoing: DeviceCore.Outgoing
     ) async throws -> Applied {
         let (core, newID, now) = (DeviceCore(limits: limits), environment.newID, environment.now())
         return try await database.writeWithoutTransaction { db in
-            try core.apply(answer, to: outgoing, in: db, now: now, newID: newID)
+            try core.apply(
+                answer,
+                to: outgoing,
+                in: db,
+                boundaries: commits.takeBoundaries(),
+                now: now,
+                newID: newID
+            )
         }
     }
 
     /// An answer that settles nothing of what was sent would be asked for again for ever.
     private func requireProgress(_ outgoing: DeviceCore.Outgoing, _ applied: Applied) throws {
-        guard outgoing.changeSetCount > 0, !applied.isStale, !applied.hasMore, applied.settledCount == 0
+        guard !outgoing.changeSets.isEmpty, !applied.isStale, !applied.hasMore,
+            applied.settledCount == 0
         else { return }
         throw TidemarkError(
-            .invalidResponse, "The answer has no verdict on the change sets that were sent.",
-            fix: "They are kept and sent again later. Compare the versions of both sides.")
+            .invalidResponse,
+            "The answer has no verdict on the change sets that were sent.",
+            fix: "They are kept and sent again later. Compare the versions of both sides."
+        )
     }
 
     /// Moves a change set that the server refuses to take out of the way of the others.
     private func park(_ error: TidemarkError) async throws -> [SyncEvent] {
         let (now, newID) = (environment.now(), environment.newID)
         return try await database.writeWithoutTransaction { db in
-            try DeviceCore.park(error, in: db, now: now, newID: newID)
+            try DeviceCore.park(
+                error,
+                in: db,
+                boundaries: commits.takeBoundaries(),
+                now: now,
+                newID: newID
+            )
         }
     }
 
@@ -79,7 +126,11 @@ struct SyncSession: Sendable {
         let (newID, now) = (environment.newID, environment.now())
         return try await database.writeWithoutTransaction { db in
             try TakeSnapshot(
-                db: db, snapshotPath: path, now: Timestamp.text(now), newID: newID
+                db: db,
+                snapshotPath: path,
+                boundaries: commits.takeBoundaries(),
+                now: Timestamp.text(now),
+                newID: newID
             ).take()
         }
     }

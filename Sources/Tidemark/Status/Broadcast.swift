@@ -1,6 +1,8 @@
 import Synchronization
 
-/// Sends values to any number of streams. A slow reader loses the oldest values, never holds up the engine.
+/// Sends values to any number of streams.
+///
+/// A slow reader loses the oldest values, never holds up the engine.
 final class Broadcast<Value: Sendable>: Sendable {
     private struct State {
         var next = 0

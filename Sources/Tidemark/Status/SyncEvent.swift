@@ -2,8 +2,8 @@
 public enum SyncEvent: Hashable, Sendable {
     /// Changes of others were applied; `records` counts them.
     case remoteChanges(revision: Int64, records: Int)
-    /// A new record got its permanent id.
-    case identityAssigned(table: String, temporary: Int64, permanent: Int64)
+    /// New records of a table got their permanent ids; `ids` maps temporary to permanent.
+    case identitiesAssigned(table: String, ids: [Int64: Int64])
     /// A change set was refused and is parked under its id.
     case conflict(id: String)
     /// A record with changes that wait was changed or deleted by somebody else.

@@ -34,7 +34,8 @@ struct HTTPExchange: Sendable {
 
     /// Sends a request and reads its answer if it is a success.
     ///
-    /// - Throws: The server's own ``TidemarkError``, one about the way there, or `CancellationError`.
+    /// - Throws: The server's own ``TidemarkError``, one about the way there, or
+    ///   `CancellationError`.
     func answer<Value>(
         to request: HTTPClientRequest,
         read: (HTTPClientResponse) async throws -> Value

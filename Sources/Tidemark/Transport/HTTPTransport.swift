@@ -59,8 +59,8 @@ public struct HTTPTransport: Transport {
 
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
     ///
-    /// The file appears at `path` only when it is whole and on disk; until then it is `path` with `.part`
-    /// appended, and a failure or a cancellation removes that.
+    /// The file appears at `path` only when it is whole and on disk; until then it is `path` with
+    /// `.part` appended, and a failure or a cancellation removes that.
     @concurrent public func snapshot(
         zone: String,
         to path: String,

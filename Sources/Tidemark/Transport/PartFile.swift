@@ -3,7 +3,8 @@ internal import TidemarkCore
 
 /// A file that appears under its name only when it is whole and on disk.
 ///
-/// Until then it stands beside it with `.part` appended. Every function works on a thread that may block.
+/// Until then it stands beside it with `.part` appended. Every function works on a thread that may
+/// block.
 struct PartFile: Sendable {
     private let path: String
     private let part: String

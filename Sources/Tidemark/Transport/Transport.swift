@@ -1,16 +1,20 @@
 public import TidemarkCore
 
-/// The way from a device to its server. Carries messages and knows nothing of what they say.
+/// The way from a device to its server.
+///
+/// Carries messages and knows nothing of what they say.
 ///
 /// Every function throws ``TidemarkError``: the server's own when it answered with one, and
-/// ``TidemarkCore/ErrorCode/unreachable`` or ``TidemarkCore/ErrorCode/invalidResponse`` otherwise. Safe to call from any task.
+/// ``TidemarkCore/ErrorCode/unreachable`` or ``TidemarkCore/ErrorCode/invalidResponse`` otherwise.
+/// Safe to call from any task.
 public protocol Transport: Sendable {
     /// Sends one round and returns the answer's JSON, decompressed.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
 
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
     ///
-    /// - Parameter progress: Told the compressed bytes received so far, and how many there will be if known.
+    /// `progress` is told the compressed bytes received so far, and how many there will be if
+    /// known.
     func snapshot(
         zone: String,
         to path: String,

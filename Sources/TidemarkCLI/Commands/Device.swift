@@ -21,7 +21,8 @@ extension Device {
                 an INTEGER PRIMARY KEY get a temporary id (leave the id out) until the server answers with the permanent one.
 
                 A join that is cut short leaves nothing behind; run it again.
-                """)
+                """
+        )
         @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
         @Argument(help: "The file to make.") var file: String
         @Option(help: "The zone.") var zone = "main"
@@ -31,9 +32,13 @@ extension Device {
                 let bar = ProgressBar("downloading")
                 let started = ContinuousClock.now
                 let device = try await DeviceFileJoin(
-                    transport: HTTPTransport(url: url), server: url, zone: zone
+                    transport: HTTPTransport(url: url),
+                    server: url,
+                    zone: zone
                 ).join(path: file) { bar.update($0, of: $1) }
-                bar.finish("\(file) joined \(url) at revision \(device.revision) in \(Self.seconds(since: started)) s")
+                bar.finish(
+                    "\(file) joined \(url) at revision \(device.revision) in \(Self.seconds(since: started)) s"
+                )
             }
         }
 
@@ -50,10 +55,14 @@ extension Device {
             discussion: """
                 Exit codes: 0 all is even; 3 synced, but conflicts wait (see `device conflicts`); 4 the server cannot be reached: \
                 the edits are in the outbox and nothing is lost; 1 another failure.
-                """)
+                """
+        )
         @Argument(help: "The device's file.") var file: String
-        @Flag(help: "Go on: sync after every edit, and at least every --every seconds.") var watch = false
-        @Option(help: ArgumentHelp("The longest pause with --watch, in seconds.", valueName: "seconds")) var every = 2.0
+        @Flag(help: "Go on: look for edits and for news every --every seconds.") var watch =
+            false
+        @Option(
+            help: ArgumentHelp("The longest pause with --watch, in seconds.", valueName: "seconds")
+        ) var every = 2.0
 
         func run() async throws {
             try await Terminal.run {
@@ -84,13 +93,19 @@ extension Device {
             var identities = 0
             for event in events {
                 if case .remoteChanges(_, let count) = event { records += count }
-                if case .identityAssigned = event { identities += 1 }
+                if case .identitiesAssigned(_, let ids) = event { identities += ids.count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
             }
-            if before.pendingChangeSets > 0 { parts.append("\(before.pendingChangeSets) change set(s) sent") }
+            if before.pendingChangeSets > 0 {
+                parts.append("\(before.pendingChangeSets) change set(s) sent")
+            }
             if identities > 0 { parts.append("\(identities) new record(s) got their ids") }
             if records > 0 { parts.append("\(records) record(s) of others taken in") }
-            if after.conflicts > 0 { parts.append("\(after.conflicts) conflict(s) wait: tidemark device conflicts \(file)") }
+            if after.conflicts > 0 {
+                parts.append(
+                    "\(after.conflicts) conflict(s) wait: tidemark device conflicts \(file)"
+                )
+            }
             Terminal.line("synced: \(parts.joined(separator: ", "))")
         }
     }
@@ -98,7 +113,8 @@ extension Device {
     /// `tidemark device status`.
     struct Status: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show where a device stands: server, revision, what waits.")
+            abstract: "Show where a device stands: server, revision, what waits."
+        )
         @Argument(help: "The device's file.") var file: String
         @Flag(help: "Print JSON.") var json = false
 
@@ -112,7 +128,10 @@ extension Device {
                     ["device", status.device],
                     ["epoch", status.epoch ?? "not known yet"],
                     ["revision", String(status.revision)],
-                    ["pending", "\(status.pendingChangeSets) change set(s), \(status.pendingRecords) record(s)"],
+                    [
+                        "pending",
+                        "\(status.pendingChangeSets) change set(s), \(status.pendingRecords) record(s)",
+                    ],
                     ["conflicts", String(status.conflicts)],
                     ["last contact", status.lastContact ?? "never"],
                 ])

@@ -7,39 +7,82 @@ extension Device {
     /// `tidemark device conflicts`.
     struct Conflicts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List refused change sets: what was there, what you wrote, what the server has.")
+            abstract:
+                "List refused change sets: what was there, what you wrote, what the server has."
+        )
         @Argument(help: "The device's file.") var file: String
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
             try await Terminal.run {
                 let conflicts = try await OpenDevice(file).engine.conflicts()
-                if json { return try Terminal.json(conflicts) }
+                if json { return try Terminal.json(object: conflicts.map(Self.object)) }
                 if conflicts.isEmpty { Terminal.line("no conflicts") }
                 for conflict in conflicts { try show(conflict) }
             }
         }
 
+        /// A conflict for machines: keys and images are JSON of their own, not text.
+        private static func object(_ conflict: Conflict) throws -> [String: Any] {
+            [
+                "number": conflict.number,
+                "id": conflict.id,
+                "parked": conflict.parked,
+                "reasons": try conflict.reasons.map { reason in
+                    [
+                        "table": reason.table,
+                        "key": try value(reason.key),
+                        "columns": reason.columns,
+                        "rule": reason.rule,
+                        "message": reason.message,
+                    ]
+                },
+                "records": try conflict.records.map { record in
+                    [
+                        "table": record.table,
+                        "key": try value(record.key),
+                        "operation": record.operation,
+                        "base": try value(record.base),
+                        "mine": try value(record.mine),
+                        "theirs": try value(record.theirs),
+                    ]
+                },
+            ]
+        }
+
+        private static func value(_ json: String?) throws -> Any {
+            guard let json else { return NSNull() }
+            return try JSONSerialization.jsonObject(
+                with: Data(json.utf8),
+                options: .fragmentsAllowed
+            )
+        }
+
         private func show(_ conflict: Conflict) throws {
             Terminal.line("conflict \(conflict.number)  \(conflict.id)  parked \(conflict.parked)")
             for reason in conflict.reasons {
-                let place = reason.table.isEmpty
-                    ? "" : " [\(([reason.table] + reason.columns).joined(separator: "."))]"
-                Terminal.line("  why: \(reason.message)\(place)")
+                let columns = reason.columns.isEmpty ? [] : [reason.columns.joined(separator: ", ")]
+                let place = ([reason.table, reason.key ?? ""] + columns).filter { !$0.isEmpty }
+                let shown = place.isEmpty ? "" : " [\(place.joined(separator: " "))]"
+                Terminal.line("  why: \(reason.message)\(shown)")
             }
             for record in conflict.records {
                 Terminal.line("  \(record.operation) \(record.table) \(record.key)")
                 try showColumns(of: record)
             }
-            Terminal.line("  to keep the server's: tidemark device resolve \(file) \(conflict.number) --accept")
-            Terminal.line("  to write yours again: tidemark device resolve \(file) \(conflict.number) --retry")
+            Terminal.line(
+                "  to keep the server's: tidemark device resolve \(file) \(conflict.number) --accept"
+            )
+            Terminal.line(
+                "  to write yours again: tidemark device resolve \(file) \(conflict.number) --retry"
+            )
         }
 
         /// The columns that matter: those that mine sets, or all when the record comes or goes.
         private func showColumns(of record: Conflict.Record) throws {
             let images = try [record.base, record.mine, record.theirs].map { try Self.columns($0) }
             var names = Set((images[1] ?? images[0] ?? [:]).keys)
-            if record.operation == "delete" { names.formUnion((images[2] ?? [:]).keys) }
+            if record.mine == nil { names.formUnion((images[2] ?? [:]).keys) }
             let header = ["    column", "base", "mine", "theirs"]
             let rows = names.sorted().map { name in
                 ["    \(name)"] + images.map { $0.map { $0[name] ?? "(same)" } ?? "(no record)" }
@@ -50,10 +93,13 @@ extension Device {
         /// A record's columns, each value as JSON.
         private static func columns(_ image: String?) throws -> [String: String]? {
             guard let image else { return nil }
-            let object = try JSONSerialization.jsonObject(with: Data(image.utf8)) as? [String: Any] ?? [:]
+            let object =
+                try JSONSerialization.jsonObject(with: Data(image.utf8)) as? [String: Any] ?? [:]
             return try object.mapValues { value in
                 let data = try JSONSerialization.data(
-                    withJSONObject: value, options: [.fragmentsAllowed, .withoutEscapingSlashes, .sortedKeys])
+                    withJSONObject: value,
+                    options: [.fragmentsAllowed, .withoutEscapingSlashes, .sortedKeys]
+                )
                 return String(decoding: data, as: UTF8.self)
             }
         }
@@ -66,7 +112,8 @@ extension Device {
             discussion: """
                 --accept keeps the server's rows and drops yours. --retry makes your changes again on top of the server's rows; \
                 the next sync sends them as a new change set.
-                """)
+                """
+        )
         @Argument(help: "The device's file.") var file: String
         @Argument(help: "The conflict's number or id.") var id: String
         @Flag(help: "Keep the server's rows.") var accept = false
@@ -81,7 +128,10 @@ extension Device {
                 let engine = try await OpenDevice(file).engine
                 try await engine.resolve(id, accept ? .accept : .retry)
                 Terminal.line(
-                    accept ? "accepted: the server's rows stay" : "your changes are made again; sync to send them")
+                    accept
+                        ? "accepted: the server's rows stay"
+                        : "your changes are made again; sync to send them"
+                )
             }
         }
     }

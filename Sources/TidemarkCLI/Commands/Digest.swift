@@ -13,7 +13,8 @@ struct DigestCommand: AsyncParsableCommand {
         discussion: """
             Equal hashes mean equal rows, byte for byte, whatever the page layout or the order of insertion. Works on a device's \
             file, a served file, any other SQLite file, and on a server's URL.
-            """)
+            """
+    )
     @Argument(help: "A SQLite file, or a server's URL.") var source: String
     @Flag(help: "Print JSON.") var json = false
 
@@ -32,17 +33,27 @@ struct DigestCommand: AsyncParsableCommand {
             return try await HTTPTransport(url: source).digest(zone: "main")
         }
         guard FileManager.default.fileExists(atPath: source) else {
-            throw TidemarkError(.unusableFile, "There is no file \(source).", fix: "Check the path.")
+            throw TidemarkError(
+                .unusableFile,
+                "There is no file \(source).",
+                fix: "Check the path."
+            )
         }
         var configuration = Configuration()
         configuration.readonly = true
         return try await DatabaseQueue(path: source, configuration: configuration).read { db in
             let schema = try SchemaIntrospection(db).validated()
-            let hasState = try db.tableExists("tidemark_zone")
+            let hasState =
+                try db.tableExists("tidemark_zone")
                 ? "SELECT revision FROM tidemark_zone"
-                : db.tableExists("tidemark_state") ? "SELECT revision FROM tidemark_state" : "SELECT 0"
+                : db.tableExists("tidemark_state")
+                    ? "SELECT revision FROM tidemark_state" : "SELECT 0"
             return try Digest.compute(
-                db, schema: schema, zone: "main", revision: Int64.fetchOne(db, sql: hasState) ?? 0)
+                db,
+                schema: schema,
+                zone: "main",
+                revision: Int64.fetchOne(db, sql: hasState) ?? 0
+            )
         }
     }
 }

@@ -25,20 +25,36 @@ struct Serve: AsyncParsableCommand {
     @Argument(help: "The SQLite file to adopt and serve.")
     var file: String?
 
-    @Option(help: ArgumentHelp("Start empty from a file of CREATE TABLE statements.", valueName: "file.sql"))
+    @Option(
+        help: ArgumentHelp(
+            "Start empty from a file of CREATE TABLE statements.",
+            valueName: "file.sql"
+        )
+    )
     var schema: String?
 
-    @Option(help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder"))
+    @Option(
+        help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder")
+    )
     var data: String?
 
     @Option(help: ArgumentHelp("Where to listen; port 0 takes a free one.", valueName: "host:port"))
     var listen = "127.0.0.1:8080"
 
-    @Option(help: ArgumentHelp("A table to leave local to the file; may be repeated.", valueName: "table"))
+    @Option(
+        help: ArgumentHelp(
+            "A table to leave local to the file; may be repeated.",
+            valueName: "table"
+        )
+    )
     var exclude: [String] = []
 
-    @Option(help: ArgumentHelp(
-        "A table's conflict policy, reject or columns, as table=columns; may be repeated.", valueName: "table=policy"))
+    @Option(
+        help: ArgumentHelp(
+            "A table's conflict policy, reject or columns, as table=columns; may be repeated.",
+            valueName: "table=policy"
+        )
+    )
     var policy: [String] = []
 
     @Flag(help: "Log every request.")
@@ -46,7 +62,9 @@ struct Serve: AsyncParsableCommand {
 
     func validate() throws {
         guard (file != nil) != (schema != nil) else {
-            throw ValidationError("Give either a SQLite file, or --schema FILE.sql with --data DIR.")
+            throw ValidationError(
+                "Give either a SQLite file, or --schema FILE.sql with --data DIR."
+            )
         }
         guard (schema != nil) == (data != nil) else {
             throw ValidationError("--schema and --data belong together.")
@@ -60,18 +78,24 @@ struct Serve: AsyncParsableCommand {
             let store = try open()
             let state = try await store.state()
             let tables = store.schema.tables.count
-            Terminal.line("serving \(tables) table\(tables == 1 ? "" : "s") at revision \(state.revision)")
+            Terminal.line(
+                "serving \(tables) table\(tables == 1 ? "" : "s") at revision \(state.revision)"
+            )
             if !store.skippedTables.isEmpty {
                 Terminal.line("not synced: \(store.skippedTables.joined(separator: ", "))")
             }
             var logger = Logger(label: "tidemark") { StreamLogHandler.standardError(label: $0) }
             logger.logLevel = verbose ? .info : .warning
             let application = TidemarkServerApplication(
-                service: store, host: address.host, port: address.port, logger: logger)
+                service: store,
+                host: address.host,
+                port: address.port,
+                logger: logger
+            )
             try await application.run { port in
                 Terminal.line("listening on http://\(address.host):\(port)")
             }
-            try store.close()
+            try await store.close()
         }
     }
 
@@ -80,20 +104,28 @@ struct Serve: AsyncParsableCommand {
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
             guard parts.count == 2, let policy = ConflictPolicy(rawValue: parts[1]) else {
                 throw TidemarkError(
-                    .invalidArgument, "\(text) is no policy of a table.",
-                    fix: "Write table=reject or table=columns.")
+                    .invalidArgument,
+                    "\(text) is no policy of a table.",
+                    fix: "Write table=reject or table=columns."
+                )
             }
             policies[parts[0]] = policy
         }
         let path = try zonePath()
         let store = try EmbeddedStore(
-            path: path, schemaSQL: try schema.map { try Self.text(of: $0) }, newEpoch: UUID(),
-            excluding: Set(exclude), policies: policies)
+            path: path,
+            schemaSQL: try schema.map { try Self.text(of: $0) },
+            newEpoch: UUID(),
+            excluding: Set(exclude),
+            policies: policies
+        )
         let known = Set(store.schema.tables.map(\.name))
         if let unknown = policies.keys.sorted().first(where: { !known.contains($0) }) {
             throw TidemarkError(
-                .invalidArgument, "--policy names \(unknown), which is no synced table.",
-                fix: "The synced tables are \(known.sorted().joined(separator: ", ")).")
+                .invalidArgument,
+                "--policy names \(unknown), which is no synced table.",
+                fix: "The synced tables are \(known.sorted().joined(separator: ", "))."
+            )
         }
         return store
     }
@@ -102,8 +134,10 @@ struct Serve: AsyncParsableCommand {
         if let file {
             guard FileManager.default.fileExists(atPath: file) else {
                 throw TidemarkError(
-                    .unusableFile, "There is no file \(file).",
-                    fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR.")
+                    .unusableFile,
+                    "There is no file \(file).",
+                    fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR."
+                )
             }
             return file
         }
@@ -117,8 +151,10 @@ struct Serve: AsyncParsableCommand {
             return try String(contentsOfFile: path, encoding: .utf8)
         } catch {
             throw TidemarkError(
-                .unusableFile, "The schema \(path) cannot be read: \(error.localizedDescription)",
-                fix: "Give a UTF-8 file of CREATE TABLE statements.")
+                .unusableFile,
+                "The schema \(path) cannot be read: \(error.localizedDescription)",
+                fix: "Give a UTF-8 file of CREATE TABLE statements."
+            )
         }
     }
 }
@@ -129,11 +165,15 @@ struct ListenAddress {
     let port: Int
 
     init(_ text: String) throws(TidemarkError) {
-        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
+        guard let colon = text.lastIndex(of: ":"),
+            let port = Int(text[text.index(after: colon)...]),
             (0...65_535).contains(port), colon != text.startIndex
         else {
             throw TidemarkError(
-                .invalidArgument, "\(text) is no address to listen on.", fix: "Write HOST:PORT, for instance 127.0.0.1:8080.")
+                .invalidArgument,
+                "\(text) is no address to listen on.",
+                fix: "Write HOST:PORT, for instance 127.0.0.1:8080."
+            )
         }
         (host, self.port) = (String(text[..<colon]), port)
     }
@@ -142,8 +182,11 @@ struct ListenAddress {
     func requireLoopback() throws(TidemarkError) {
         guard ["127.0.0.1", "localhost", "::1", "[::1]"].contains(host) else {
             throw TidemarkError(
-                .invalidArgument, "This version has no authentication, so it listens on this machine only, not on \(host).",
-                fix: "Listen on 127.0.0.1, and put a reverse proxy that authenticates in front of it.")
+                .invalidArgument,
+                "This version has no authentication, so it listens on this machine only, not on \(host).",
+                fix:
+                    "Listen on 127.0.0.1, and put a reverse proxy that authenticates in front of it."
+            )
         }
     }
 }

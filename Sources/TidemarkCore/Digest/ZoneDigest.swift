@@ -1,4 +1,5 @@
-/// The content of a zone in a few hashes: two files with equal digests hold the same rows, byte for byte.
+/// The content of a zone in a few hashes: two files with equal digests hold the same rows, byte for
+/// byte.
 ///
 /// `Docs/PROTOCOL.md` defines the canonical form that is hashed.
 public struct ZoneDigest: Codable, Hashable, Sendable {

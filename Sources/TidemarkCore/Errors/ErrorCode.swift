@@ -1,7 +1,8 @@
 /// The stable name of what went wrong, as it travels on the wire and stands in scripts.
 ///
-/// New codes may appear in any release: switch over ``TidemarkError/recovery`` to decide what to do,
-/// and over codes only to tell people more. `Docs/PROTOCOL.md` lists every code with cause and cure.
+/// New codes may appear in any release: switch over ``TidemarkError/recovery`` to decide what to
+/// do, and over codes only to tell people more. `Docs/PROTOCOL.md` lists every code with cause and
+/// cure.
 public struct ErrorCode: RawRepresentable, Hashable, Sendable {
     /// The code in camel case, for instance `unknownColumn`.
     public let rawValue: String
@@ -33,6 +34,12 @@ extension ErrorCode {
     public static let constraintViolated = ErrorCode(rawValue: "constraintViolated")
     /// The body is larger than the server takes.
     public static let tooLarge = ErrorCode(rawValue: "tooLarge")
+    /// A path that the server does not have.
+    public static let unknownPath = ErrorCode(rawValue: "unknownPath")
+    /// A path that the server has, under another method.
+    public static let methodNotAllowed = ErrorCode(rawValue: "methodNotAllowed")
+    /// A `Content-Encoding` that the server cannot decode.
+    public static let unsupportedEncoding = ErrorCode(rawValue: "unsupportedEncoding")
 
     // MARK: A request that does not fit this history
 

@@ -1,7 +1,7 @@
 /// What went wrong, where, by which rule, and what to do about it.
 ///
-/// Messages name zones, tables, keys and columns, never the values of other columns, so that they can be
-/// logged and shown.
+/// Messages name zones, tables, keys and columns, never the values of other columns, so that they
+/// can be logged and shown.
 public struct TidemarkError: Error, Hashable, Sendable {
     /// What the receiver of an error does with it.
     public enum Recovery: String, Sendable {
@@ -13,7 +13,9 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case resync
     }
 
-    /// The record, column or change set that an error is about. Every part is optional.
+    /// The record, column or change set that an error is about.
+    ///
+    /// Every part is optional.
     public struct Place: Hashable, Sendable {
         /// The index of the change set in its request, from 0.
         public var changeSet: Int?
@@ -28,7 +30,10 @@ public struct TidemarkError: Error, Hashable, Sendable {
 
         /// Makes a place from what is known.
         public init(
-            changeSet: Int? = nil, id: String? = nil, table: String? = nil, key: String? = nil,
+            changeSet: Int? = nil,
+            id: String? = nil,
+            table: String? = nil,
+            key: String? = nil,
             column: String? = nil
         ) {
             (self.changeSet, self.id, self.table) = (changeSet, id, table)

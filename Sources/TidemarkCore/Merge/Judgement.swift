@@ -1,6 +1,8 @@
 /// Who prevails when two people changed the same record without seeing each other's change.
 public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
-    /// Any change of the record since the base is a conflict. The default.
+    /// Any change of the record since the base is a conflict.
+    ///
+    /// The default.
     case reject
     /// Only a change of the same column to another value is a conflict; other columns are merged.
     case columns
@@ -46,8 +48,12 @@ public struct Contention: Hashable, Sendable {
 
     /// Makes a contention.
     public init(
-        table: String, key: String, operation: Operation, differingColumns: Set<String>,
-        unseen: [UnseenChange], exists: Bool
+        table: String,
+        key: String,
+        operation: Operation,
+        differingColumns: Set<String>,
+        unseen: [UnseenChange],
+        exists: Bool
     ) {
         (self.table, self.key, self.operation) = (table, key, operation)
         (self.differingColumns, self.unseen, self.exists) = (differingColumns, unseen, exists)

@@ -17,7 +17,7 @@ public struct SchemaProblem: Hashable, Sendable {
 
 /// All the reasons why a schema cannot be synced, at once.
 public struct UnsyncableSchema: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The problems, in table order; never empty.
+    /// The problems, in the order in which their cures work; never empty.
     public let problems: [SchemaProblem]
 
     /// Makes the error from its problems.
@@ -31,6 +31,7 @@ public struct UnsyncableSchema: Error, Hashable, Sendable, CustomStringConvertib
             return "  \(place): \(problem.reason)\n    cure:\n\(cure.joined(separator: "\n"))"
         }
         let count = problems.count == 1 ? "1 problem" : "\(problems.count) problems"
-        return "This schema cannot be synced as it is (\(count)).\n\(blocks.joined(separator: "\n"))"
+        return
+            "This schema cannot be synced as it is (\(count)).\n\(blocks.joined(separator: "\n"))"
     }
 }

@@ -18,14 +18,16 @@ public struct SyncSchema: Hashable, Sendable {
     public func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }
 
     /// The references of other tables, and of the table itself, that point at `table`.
-    public func references(to table: String) -> [(child: SyncedTable, reference: SyncedTable.Reference)] {
+    public func references(to table: String) -> [(
+        child: SyncedTable, reference: SyncedTable.Reference
+    )] {
         tables.flatMap { child in
             child.references.filter { $0.parent == table }.map { (child, $0) }
         }
     }
 
-    /// What two sides must have in common to exchange rows: names, keys, columns and their types, in a
-    /// form that can be compared and hashed.
+    /// What two sides must have in common to exchange rows: names, keys, columns and their types,
+    /// in a form that can be compared and hashed.
     public var shape: String {
         tables.sorted { $0.name < $1.name }.map { table in
             let columns = table.columns.sorted { $0.name < $1.name }
@@ -34,14 +36,18 @@ public struct SyncSchema: Hashable, Sendable {
         }.joined(separator: "\n")
     }
 
-    /// Orders tables so that parents come first. Tables of a cycle keep their given order.
+    /// Orders tables so that parents come first.
+    ///
+    /// Tables of a cycle keep their given order.
     private static func parentsFirst(_ tables: [SyncedTable]) -> [SyncedTable] {
         var remaining = tables
         var ordered: [SyncedTable] = []
         while !remaining.isEmpty {
             let names = Set(remaining.map(\.name))
             let free = remaining.filter { table in
-                table.references.allSatisfy { $0.parent == table.name || !names.contains($0.parent) }
+                table.references.allSatisfy {
+                    $0.parent == table.name || !names.contains($0.parent)
+                }
             }
             let next = free.isEmpty ? [remaining[0]] : free
             ordered += next

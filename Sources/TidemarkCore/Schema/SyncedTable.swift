@@ -1,9 +1,11 @@
 /// A table as synchronisation sees it: its columns, key, references and unique constraints.
 ///
-/// Read from SQLite by introspection, never parsed from SQL. Every table or column name that reaches
-/// an SQL statement comes from here.
+/// Read from SQLite by introspection, never parsed from SQL. Every table or column name that
+/// reaches an SQL statement comes from here.
 public struct SyncedTable: Hashable, Sendable {
-    /// A column that travels. Generated columns are computed on each side and are not listed.
+    /// A column that travels.
+    ///
+    /// Generated columns are computed on each side and are not listed.
     public struct Column: Hashable, Sendable {
         /// The name, as declared.
         public let name: String
@@ -23,11 +25,17 @@ public struct SyncedTable: Hashable, Sendable {
 
     /// How the records of a table get their keys, and how a key is written in JSON.
     public enum KeyKind: String, Hashable, Sendable {
-        /// `INTEGER PRIMARY KEY`: temporary ids, replaced by the server's. A JSON number.
+        /// `INTEGER PRIMARY KEY`: temporary ids, replaced by the server's.
+        ///
+        /// A JSON number.
         case integer
-        /// One column of TEXT affinity, made by the client. A JSON string.
+        /// One column of TEXT affinity, made by the client.
+        ///
+        /// A JSON string.
         case text
-        /// Anything else, composite keys above all, made by the client. Canonical JSON.
+        /// Anything else, composite keys above all, made by the client.
+        ///
+        /// Canonical JSON.
         case general
     }
 
@@ -84,8 +92,15 @@ public struct SyncedTable: Hashable, Sendable {
 
     /// Makes a description from introspected parts.
     public init(
-        name: String, columns: [Column], key: [String], keyKind: KeyKind, isAutoincrement: Bool,
-        references: [Reference], uniques: [[String]], sql: String, indexSQL: [String]
+        name: String,
+        columns: [Column],
+        key: [String],
+        keyKind: KeyKind,
+        isAutoincrement: Bool,
+        references: [Reference],
+        uniques: [[String]],
+        sql: String,
+        indexSQL: [String]
     ) {
         (self.name, self.columns, self.key, self.keyKind) = (name, columns, key, keyKind)
         (self.isAutoincrement, self.references) = (isAutoincrement, references)

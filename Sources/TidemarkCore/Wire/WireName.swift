@@ -1,4 +1,6 @@
-/// The names of the protocol's JSON, in one place. `Docs/PROTOCOL.md` explains each.
+/// The names of the protocol's JSON, in one place.
+///
+/// `Docs/PROTOCOL.md` explains each.
 public enum WireName {
     /// The members of a request.
     public static let requestMembers: Set<String> = [

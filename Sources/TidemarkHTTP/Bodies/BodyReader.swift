@@ -13,8 +13,8 @@ struct BodyReader {
 
     /// The whole body.
     ///
-    /// - Throws: ``Refusal`` for a body that is too large, too slow, or in another coding than gzip;
-    ///   ``ClientGone`` when the rest of it never came.
+    /// - Throws: ``Refusal`` for a body that is too large, too slow, or in another coding than
+    ///   gzip; ``ClientGone`` when the rest of it never came.
     func read(_ request: Request) async throws -> [UInt8] {
         let announced = request.headers[.contentLength].flatMap { Int($0) }
         guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
@@ -79,8 +79,8 @@ struct BodyReader {
 }
 
 extension BodyReader {
-    /// Where the pieces of a body go: into the result, through the decompressor, or, once the body is
-    /// refused, nowhere.
+    /// Where the pieces of a body go: into the result, through the decompressor, or, once the body
+    /// is refused, nowhere.
     private struct Intake {
         private(set) var received = 0
         private(set) var refusal: Refusal?

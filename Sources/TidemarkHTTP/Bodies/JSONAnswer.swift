@@ -15,8 +15,8 @@ enum JSONAnswer {
 
     /// Makes an answer for a request with these headers.
     ///
-    /// A client that does not take gzip is a person at a terminal, or close to one: the body ends with
-    /// a newline then.
+    /// A client that does not take gzip is a person at a terminal, or close to one: the body ends
+    /// with a newline then.
     static func response(
         _ json: [UInt8],
         status: HTTPResponse.Status = .ok,

@@ -8,7 +8,7 @@ internal import NIOCore
 /// unread bytes takes the answer on its way along. So the rest is read and dropped, within bounds.
 struct UploadDrain {
     private static let bytesMax = 64 << 20
-    private static let durationMax = Duration.seconds(5)
+    private static let durationMax = Duration.seconds(20)
 
     private var bytes = 0
     private let deadline = ContinuousClock.now + durationMax

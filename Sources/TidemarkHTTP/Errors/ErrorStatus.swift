@@ -2,15 +2,6 @@ internal import HTTPTypes
 internal import TidemarkCore
 
 extension ErrorCode {
-    /// A path that this server does not have.
-    static let unknownPath = ErrorCode(rawValue: "unknownPath")
-    /// A path that this server has, under another method.
-    static let methodNotAllowed = ErrorCode(rawValue: "methodNotAllowed")
-    /// A `Content-Encoding` that this server cannot decode.
-    static let unsupportedEncoding = ErrorCode(rawValue: "unsupportedEncoding")
-}
-
-extension ErrorCode {
     /// The HTTP status of an answer with this error: the one table of them.
     var status: HTTPResponse.Status {
         switch self {

@@ -2,7 +2,8 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 
-/// Logs one line a request: method, path, status, bytes of the answer, milliseconds until it was out.
+/// Logs one line a request: method, path, status, bytes of the answer, milliseconds until it was
+/// out.
 ///
 /// The query is left out: some day it may hold a secret.
 struct RequestLogMiddleware: RouterMiddleware {

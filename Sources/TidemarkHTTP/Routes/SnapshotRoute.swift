@@ -2,10 +2,11 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import TidemarkServer
 
-/// `GET /snapshot`: the zone's SQLite file, compressed, read from disk in pieces as the client takes it.
+/// `GET /snapshot`: the zone's SQLite file, compressed, read from disk in pieces as the client
+/// takes it.
 ///
-/// The file itself is gzip, so the content type says so and there is no `Content-Encoding`: nothing on
-/// the way may unpack it, and its length is known.
+/// The file itself is gzip, so the content type says so and there is no `Content-Encoding`: nothing
+/// on the way may unpack it, and its length is known.
 struct SnapshotRoute {
     let service: any SyncService
 
@@ -60,8 +61,8 @@ private struct UnreadableSnapshot: Error {
 
 /// A snapshot in use, given back when nobody holds it any more.
 ///
-/// That is after its last byte, when the client went away half-way, or when the answer was never begun:
-/// whatever happens, the answer's body goes away, and the lease with it.
+/// That is after its last byte, when the client went away half-way, or when the answer was never
+/// begun: whatever happens, the answer's body goes away, and the lease with it.
 private final class SnapshotLease: Sendable {
     let snapshot: SnapshotFile
     private let service: any SyncService

@@ -2,7 +2,8 @@ package import GRDB
 import GRDBSQLite
 package import TidemarkCore
 
-/// Finds references of staged records that point at nothing, and children left behind by staged deletions.
+/// Finds references of staged records that point at nothing, and children left behind by staged
+/// deletions.
 package struct ForeignKeyCheck {
     /// A reference that points at nothing.
     package struct Broken: Hashable {
@@ -26,7 +27,8 @@ package struct ForeignKeyCheck {
     /// Makes a check for a prepared connection.
     package init(_ db: Database, schema: SyncSchema) { (self.db, self.schema) = (db, schema) }
 
-    /// Whether the current transaction leaves references that point at nothing, told by SQLite's own counter.
+    /// Whether the current transaction leaves references that point at nothing, told by SQLite's
+    /// own counter.
     ///
     /// Needs `PRAGMA foreign_keys = ON` and `PRAGMA defer_foreign_keys = ON`. Costs nothing.
     package var hasUnresolved: Bool {
@@ -35,15 +37,20 @@ package struct ForeignKeyCheck {
         return current != 0
     }
 
-    /// The broken references of a table, found by looking at all its rows. For the path on which something is
-    /// known to be wrong.
+    /// The broken references of a table, found by looking at all its rows.
+    ///
+    /// For the path on which something is known to be wrong.
     package func broken(in table: SyncedTable, limit: Int = 20) throws -> [Broken] {
         try table.references.flatMap { reference in
             try Row.fetchAll(db, sql: sql(table, reference) + " LIMIT \(limit)").map {
                 Broken(
-                    table: table.name, key: $0["key"], column: reference.columns[0],
-                    parent: reference.parent, parentKey: $0["parent_key"],
-                    isToKey: schema.byName[reference.parent]?.key == reference.parentColumns)
+                    table: table.name,
+                    key: $0["key"],
+                    column: reference.columns[0],
+                    parent: reference.parent,
+                    parentKey: $0["parent_key"],
+                    isToKey: schema.byName[reference.parent]?.key == reference.parentColumns
+                )
             }
         }
     }

@@ -1,12 +1,13 @@
 package import GRDB
 package import TidemarkCore
 
-/// Makes the tables agree with staged records: three statements a table, whatever the number of rows.
+/// Makes the tables agree with staged records: three statements a table, whatever the number of
+/// rows.
 ///
-/// The order is the one in which no intermediate state is refused: unique values that are about to change
-/// hands are parked, then come creations with parents first, updates, and deletions with children first. So
-/// a child can move away from a parent that the same change set deletes, and two records can swap a
-/// unique value.
+/// The order is the one in which no intermediate state is refused: unique values that are about to
+/// change hands are parked, then come creations with parents first, updates, and deletions with
+/// children first. So a child can move away from a parent that the same change set deletes, and two
+/// records can swap a unique value.
 package struct RecordWriter {
     /// What a creation does when the record is there already.
     package enum Existing {
@@ -28,7 +29,8 @@ package struct RecordWriter {
     /// Writes the staged records of one change set.
     ///
     /// - Returns: The number of staged updates that found no record.
-    /// - Throws: `DatabaseError` when a constraint refuses a record; the caller's savepoint undoes the rest.
+    /// - Throws: `DatabaseError` when a constraint refuses a record; the caller's savepoint undoes
+    ///   the rest.
     @discardableResult
     package func write(ord: Int) throws -> Int {
         let work = try touched(ord)
@@ -49,14 +51,18 @@ package struct RecordWriter {
 
     private typealias Work = (table: SyncedTable, counts: [TidemarkCore.Operation: Int])
 
-    /// The tables that a change set touches, parents first, with the number of records by operation.
+    /// The tables that a change set touches, parents first, with the number of records by
+    /// operation.
     private func touched(_ ord: Int) throws -> [Work] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT tbl, operation, count(*) AS records FROM temp.tidemark_staged
                     WHERE ord = ? GROUP BY tbl, operation
-                    """), arguments: [ord])
+                    """
+            ),
+            arguments: [ord]
+        )
         let byTable = Dictionary(grouping: rows) { $0["tbl"] as String }
         return schema.tables.compactMap { table in
             guard let rows = byTable[table.name] else { return nil }
@@ -72,13 +78,16 @@ package struct RecordWriter {
     private func create(_ table: SyncedTable, _ ord: Int) throws {
         let pivot = try StagedPivot(db, table: table, operation: .create, ord: ord)
         let columns = table.columns.filter { pivot.present.keys.contains($0.name) }
-        let values = columns.map { pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL") }
+        let values = columns.map {
+            pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL")
+        }
         var conflict = ""
         if existing == .overwrite {
             let targets = table.valueColumns.filter { pivot.present.keys.contains($0.name) }.map {
                 "\(SQLText.name($0.name)) = excluded.\(SQLText.name($0.name))"
             }
-            let action = targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
+            let action =
+                targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
             conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
         }
         try db.cachedStatement(
@@ -110,7 +119,8 @@ package struct RecordWriter {
     private func delete(_ table: SyncedTable, _ ord: Int) throws {
         let pivot = try StagedPivot(db, table: table, operation: .delete, ord: ord)
         let keys = table.key.map { "s.\(SQLText.name("v:" + $0))" }.joined(separator: ", ")
-        let left = table.key.count == 1 ? SQLText.name(table.key[0]) : "(\(SQLText.names(table.key)))"
+        let left =
+            table.key.count == 1 ? SQLText.name(table.key[0]) : "(\(SQLText.names(table.key)))"
         try db.cachedStatement(
             sql: """
                 DELETE FROM main.\(SQLText.name(table.name))
@@ -122,10 +132,12 @@ package struct RecordWriter {
 
 /// Staged cells of one table, turned from a row a cell into a row a record, as a subquery.
 ///
-/// Its column `v:name` is the value of `name`; `h:name` tells whether the record has one, and is there only
-/// when some records have it and others do not.
+/// Its column `v:name` is the value of `name`; `h:name` tells whether the record has one, and is
+/// there only when some records have it and others do not.
 struct StagedPivot {
-    /// The parenthesised subquery. Its one parameter is the change set's number.
+    /// The parenthesised subquery.
+    ///
+    /// Its one parameter is the change set's number.
     let sql: String
     /// How many records have a value, by column.
     let present: [String: Int]
@@ -133,22 +145,33 @@ struct StagedPivot {
     private let total: Int
 
     init(
-        _ db: Database, table: SyncedTable, operation: TidemarkCore.Operation, ord: Int
+        _ db: Database,
+        table: SyncedTable,
+        operation: TidemarkCore.Operation,
+        ord: Int
     ) throws {
-        let filter = "r.ord = ?1 AND r.tbl = \(SQLText.literal(table.name)) AND r.operation = '\(operation.rawValue)'"
+        let filter =
+            "r.ord = ?1 AND r.tbl = \(SQLText.literal(table.name)) AND r.operation = '\(operation.rawValue)'"
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT c.col, count(*) AS records FROM temp.tidemark_staged AS r
                     JOIN temp.tidemark_staged_cell AS c USING (rec) WHERE \(filter) GROUP BY c.col
-                    """), arguments: [ord])
-        present = Dictionary(uniqueKeysWithValues: rows.map { ($0["col"] as String, $0["records"] as Int) })
+                    """
+            ),
+            arguments: [ord]
+        )
+        present = Dictionary(
+            uniqueKeysWithValues: rows.map { ($0["col"] as String, $0["records"] as Int) }
+        )
         total = present[table.key.first ?? ""] ?? 0
         self.table = table
         var parts: [String] = []
         for column in table.columns.map(\.name) where present[column] != nil {
             let name = SQLText.literal(column)
-            parts.append("max(CASE c.col WHEN \(name) THEN c.value END) AS \(SQLText.name("v:" + column))")
+            parts.append(
+                "max(CASE c.col WHEN \(name) THEN c.value END) AS \(SQLText.name("v:" + column))"
+            )
             if present[column] != total {
                 parts.append("max(c.col = \(name)) AS \(SQLText.name("h:" + column))")
             }

@@ -1,10 +1,11 @@
 import GRDB
 import TidemarkCore
 
-/// Gives the unique columns of records that are about to change, or to go, values that nobody wants.
+/// Gives the unique columns of records that are about to change, or to go, values that nobody
+/// wants.
 ///
-/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails whatever the order.
-/// With the old values parked first, the final values are the only ones that are judged.
+/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails whatever the
+/// order. With the old values parked first, the final values are the only ones that are judged.
 struct UniqueParking {
     private let db: Database
     private let table: SyncedTable
@@ -14,37 +15,65 @@ struct UniqueParking {
 
     init(_ db: Database, table: SyncedTable, existing: RecordWriter.Existing) {
         (self.db, self.table) = (db, table)
-        leavingOperations = existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
+        leavingOperations =
+            existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
     }
 
-    /// Parks where it can matter: the table has unique columns and at least two records are in play.
+    /// Parks where it can matter: the table has unique columns and at least two records are in
+    /// play.
     func park(ord: Int, _ counts: [TidemarkCore.Operation: Int]) throws {
         let taking = counts[.create, default: 0] + counts[.update, default: 0]
         let leaving = leavingOperations.reduce(0) { $0 + counts[$1, default: 0] }
-        guard !table.uniques.isEmpty, taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1
+        guard taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1,
+            !table.uniques.isEmpty || table.indexSQL.contains(where: { $0.contains("UNIQUE") })
         else { return }
         let uniqueNames = Set(table.uniques.flatMap { $0 })
-        let columns = table.valueColumns.filter { uniqueNames.contains($0.name) }
+        let isComputed = try comparesComputedValues()
+        let columns = table.valueColumns.filter { isComputed || uniqueNames.contains($0.name) }
         guard !columns.isEmpty else { return }
-        let hasChecks = table.sql.uppercased().contains("CHECK")
-        if hasChecks { try db.execute(sql: "PRAGMA ignore_check_constraints = ON") }
-        for operation in leavingOperations where counts[operation] != nil {
-            try park(columns, operation, ord)
+        let work = leavingOperations.filter { counts[$0] != nil }
+        guard table.sql.uppercased().contains("CHECK") else {
+            return try work.forEach { try park(columns, $0, ord) }
         }
-        if hasChecks { try db.execute(sql: "PRAGMA ignore_check_constraints = OFF") }
+        try db.execute(sql: "PRAGMA ignore_check_constraints = ON")
+        let parked = Result { try work.forEach { try park(columns, $0, ord) } }
+        try db.execute(sql: "PRAGMA ignore_check_constraints = OFF")
+        try parked.get()
+    }
+
+    /// Whether a unique index is on an expression or a generated column.
+    ///
+    /// Nobody says what such a value is made of, so any changing column may have to be parked.
+    private func comparesComputedValues() throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS x
+                        WHERE l."unique" AND x.key
+                            AND (x.name IS NULL OR x.name NOT IN (SELECT name FROM pragma_table_info(?1))))
+                    """
+            ),
+            arguments: [table.name]
+        ) ?? false
     }
 
     private func park(
-        _ columns: [SyncedTable.Column], _ operation: TidemarkCore.Operation, _ ord: Int
+        _ columns: [SyncedTable.Column],
+        _ operation: TidemarkCore.Operation,
+        _ ord: Int
     ) throws {
         let pivot = try StagedPivot(db, table: table, operation: operation, ord: ord)
         let name = SQLText.name(table.name)
-        let moving = operation == .delete ? columns : columns.filter { pivot.present[$0.name] != nil }
+        let moving =
+            operation == .delete ? columns : columns.filter { pivot.present[$0.name] != nil }
         guard !moving.isEmpty else { return }
         let targets = moving.map {
             let column = SQLText.name($0.name)
             let kept = "\(name).\(column)"
-            let isMoving = operation == .delete ? "1" : pivot.value($0.name, otherwise: kept) + " IS NOT \(kept)"
+            let isMoving =
+                operation == .delete
+                ? "1" : pivot.value($0.name, otherwise: kept) + " IS NOT \(kept)"
             return "\(column) = CASE WHEN \(isMoving) THEN \(parkedValue($0)) ELSE \(kept) END"
         }
         try db.cachedStatement(
@@ -55,12 +84,17 @@ struct UniqueParking {
         ).execute(arguments: [ord])
     }
 
-    /// A value that fits the column's type, equals no other record's, and is gone before the statement's
-    /// transaction ends. NULLs never collide.
+    /// A value that fits the column's type, equals no other record's, and is gone before the
+    /// statement's transaction ends.
+    ///
+    /// NULLs never collide.
     private func parkedValue(_ column: SyncedTable.Column) -> String {
         guard column.isNotNull else { return "NULL" }
         let type = column.type.uppercased()
-        if ["INT", "REAL", "NUM", "DOUB", "FLOA", "DEC"].contains(where: type.contains) {
+        if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
+            return "-9007199254740992 + s.rec"
+        }
+        if ["INT", "NUM", "DEC"].contains(where: type.contains) {
             return "-4611686018427387904 + s.rec"
         }
         if type.contains("BLOB") { return "CAST('tidemark parked ' || s.rec AS BLOB)" }

@@ -5,17 +5,22 @@ public import TidemarkCore
 ///
 /// **The life of one `UPDATE cities SET name = 'Kiel' WHERE id = 7`, by whatever program:**
 ///
-/// 1. The `BEFORE` trigger notes rows that a `REPLACE` may be about to evict: SQLite removes those without firing
-///    delete triggers unless `recursive_triggers` is on, which no other program's connection promises.
+/// 1. The `BEFORE` trigger notes rows that a `REPLACE` may be about to evict: SQLite removes those
+///    without firing delete triggers unless `recursive_triggers` is on, which no other program's
+///    connection promises.
 /// 2. SQLite updates the row; foreign key actions on children fire the children's own triggers.
-/// 3. The `AFTER` trigger takes the next number of `tidemark_capture`, with the revision that the file was at,
-///    and writes the whole row, old and new, into `tidemark_capture_cities`. Its columns have no type, so each
-///    value stays what it is: no JSON yet, hence no trouble with blobs, doubles or NUL characters.
-/// 4. COMMIT makes the edit and its capture durable together; ROLLBACK, or a crash, takes back both.
-/// 5. Later the engine reduces what was captured: first old row against last new row of each record.
+/// 3. The `AFTER` trigger takes the next number of `tidemark_capture`, with the revision that the
+///    file was at, and writes the whole row, old and new, into `tidemark_capture_cities`. Its
+///    columns have no type, so each value stays what it is: no JSON yet, hence no trouble with
+///    blobs, doubles or NUL characters.
+/// 4. COMMIT makes the edit and its capture durable together; ROLLBACK, or a crash, takes back
+///    both.
+/// 5. Later the engine reduces what was captured: first old row against last new row of each
+///    record.
 ///
-/// While the engine itself applies changes it sets `tidemark_state.applying`, and the triggers stay silent.
-/// The SQL uses no functions of ours, so the sqlite3 shell or Python is captured like the app.
+/// While the engine itself applies changes it sets `tidemark_state.applying`, and the triggers stay
+/// silent. The SQL uses no functions of ours, so the sqlite3 shell or Python is captured like the
+/// app.
 public enum CaptureTables {
     /// The tables of capture that exist once a file.
     static let commonSQL = """
@@ -32,9 +37,10 @@ public enum CaptureTables {
         );
         """
 
-    /// Makes the tables and triggers that capture the changes of `schema`, where they are not there already.
+    /// Makes the tables and triggers that capture the changes of `schema`, where they are not there
+    /// already.
     ///
-    /// - Parameter guardsNewIds: Whether new integer ids must be temporary, as on a device.
+    /// With `guardsNewIds`, new integer ids must be temporary, as on a device.
     public static func install(_ schema: SyncSchema, guardsNewIds: Bool, in db: Database) throws {
         try db.execute(sql: commonSQL)
         for table in schema.tables {
@@ -43,33 +49,87 @@ public enum CaptureTables {
     }
 
     private static func install(
-        _ table: SyncedTable, guardsNewIds: Bool, in db: Database
+        _ table: SyncedTable,
+        guardsNewIds: Bool,
+        in db: Database
     ) throws {
-        try installShadow(table, in: db)
-        try db.execute(sql: evictedSQL(table))
-        let triggers = CaptureTriggers(table: table, guardsNewIds: guardsNewIds).all
+        let added = try install(
+            shadow(table),
+            "seq INTEGER PRIMARY KEY, kind",
+            shadowColumns(table),
+            in: db
+        )
+        try install(evicted(table), "row INTEGER PRIMARY KEY", evictedColumns(table), in: db)
+        let triggers = CaptureTriggers(
+            table: table,
+            uniqueIndexes: try uniqueIndexes(of: table, in: db),
+            guardsNewIds: guardsNewIds
+        ).all
         let present = try Row.fetchAll(
-            db, sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'")
+            db,
+            sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"
+        )
         let byName = Dictionary(
-            uniqueKeysWithValues: present.map { ($0["name"] as String, $0["sql"] as String) })
+            uniqueKeysWithValues: present.map { ($0["name"] as String, $0["sql"] as String) }
+        )
         for trigger in triggers where byName[trigger.name] != trigger.sql {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
             try db.execute(sql: trigger.sql)
         }
+        let newColumns = table.columns.filter { added.contains("new_" + $0.name) }
+        if !newColumns.isEmpty { try CaptureAddedColumns(table: table, added: newColumns).run(db) }
     }
 
-    /// Makes the table of captured rows, or gives it the columns that the table has gained. What it holds stays:
-    /// it is the outbox of edits that were not drained yet.
-    private static func installShadow(_ table: SyncedTable, in db: Database) throws {
-        let name = SQLText.name(shadow(table))
-        let columns = shadowColumns(table)
+    /// The unique indexes of a table, apart from those on expressions alone.
+    private static func uniqueIndexes(
+        of table: SyncedTable,
+        in db: Database
+    ) throws -> [CaptureTriggers.UniqueIndex] {
+        let indexes = try Row.fetchAll(
+            db,
+            sql: "SELECT name, partial FROM pragma_index_list(?) WHERE \"unique\" ORDER BY name",
+            arguments: [table.name]
+        )
+        return try indexes.compactMap { index in
+            let columns = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT name, coll FROM pragma_index_xinfo(?)
+                    WHERE key AND name IS NOT NULL ORDER BY seqno
+                    """,
+                arguments: [index["name"] as String]
+            ).map { (name: $0["name"] as String, collation: $0["coll"] as String) }
+            guard !columns.isEmpty else { return nil }
+            return CaptureTriggers.UniqueIndex(columns: columns, isPartial: index["partial"])
+        }
+    }
+
+    /// Makes a table of captured rows, or gives it the columns that the synced table has gained.
+    ///
+    /// What it holds stays: it is the outbox of edits that were not drained yet.
+    ///
+    /// Returns the columns that a table which was there before has gained.
+    @discardableResult
+    private static func install(
+        _ table: String,
+        _ head: String,
+        _ columns: [String],
+        in db: Database
+    ) throws -> Set<String> {
+        let name = SQLText.name(table)
         try db.execute(
-            sql: "CREATE TABLE IF NOT EXISTS \(name) (seq INTEGER PRIMARY KEY, kind, \(SQLText.names(columns)))")
+            sql: "CREATE TABLE IF NOT EXISTS \(name) (\(head), \(SQLText.names(columns)))"
+        )
         let present = try String.fetchSet(
-            db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [shadow(table)])
-        for column in columns where !present.contains(column) {
+            db,
+            sql: "SELECT name FROM pragma_table_info(?)",
+            arguments: [table]
+        )
+        let missing = columns.filter { !present.contains($0) }
+        for column in missing {
             try db.execute(sql: "ALTER TABLE \(name) ADD COLUMN \(SQLText.name(column))")
         }
+        return Set(missing)
     }
 
     /// The names of the columns that hold the old and the new row.
@@ -77,15 +137,14 @@ public enum CaptureTables {
         ["old_", "new_"].flatMap { side in table.columns.map { side + $0.name } }
     }
 
+    /// The names of the columns that hold a row which may be evicted.
+    static func evictedColumns(_ table: SyncedTable) -> [String] {
+        table.columns.map { "old_" + $0.name }
+    }
+
     /// The name of the table that keeps the captured rows of a table.
     package static func shadow(_ table: SyncedTable) -> String { "tidemark_capture_\(table.name)" }
 
     /// The name of the table that keeps rows which a `REPLACE` may be about to evict.
     static func evicted(_ table: SyncedTable) -> String { "tidemark_evicted_\(table.name)" }
-
-    private static func evictedSQL(_ table: SyncedTable) -> String {
-        let columns = SQLText.names(table.columns.map(\.name))
-        let name = SQLText.name(evicted(table))
-        return "DROP TABLE IF EXISTS \(name); CREATE TABLE \(name) (\(columns))"
-    }
 }

@@ -1,7 +1,9 @@
 import Foundation
 import TidemarkCore
 
-/// The SQL text of one table's capture triggers. A pure function of the table.
+/// The SQL text of one table's capture triggers.
+///
+/// A pure function of the table.
 struct CaptureTriggers {
     /// A trigger's name and statement.
     struct Trigger {
@@ -9,21 +11,50 @@ struct CaptureTriggers {
         let sql: String
     }
 
+    /// What makes `REPLACE` evict a row.
+    struct UniqueIndex {
+        /// The columns, with the collations that the index compares them by.
+        let columns: [(name: String, collation: String)]
+        /// Whether an update of any column can bring a row into the index.
+        let isPartial: Bool
+    }
+
     let table: SyncedTable
+    let uniqueIndexes: [UniqueIndex]
     let guardsNewIds: Bool
 
     /// All triggers, in the order in which they are made.
     var all: [Trigger] {
         var triggers = [
             trigger("before_insert", "BEFORE INSERT", body: rememberEvictable(changed: false)),
-            trigger("before_update", "BEFORE UPDATE", when: keyOrUniqueChanges, body: rememberEvictable(changed: true)),
-            trigger("after_insert", "AFTER INSERT", body: idGuard + captureEvicted + capture("insert")),
-            trigger("after_update", "AFTER UPDATE", body: captureEvicted + capture("update")),
+            trigger(
+                "before_update",
+                "BEFORE UPDATE",
+                when: keyOrUniqueChanges,
+                body: rememberEvictable(changed: true)
+            ),
+            trigger(
+                "after_insert",
+                "AFTER INSERT",
+                body: keyGuard + captureEvicted(when: "1") + capture("insert")
+            ),
+            trigger(
+                "after_update",
+                "AFTER UPDATE",
+                body: captureEvicted(when: keyOrUniqueChanges) + capture("update")
+            ),
             trigger("after_delete", "AFTER DELETE", body: capture("delete")),
         ]
-        if guardsNewIds, table.keyKind == .integer {
+        if !keyGuard.isEmpty {
+            let changes = table.key.map(SQLText.name).map { "NEW.\($0) IS NOT OLD.\($0)" }
             triggers.append(
-                trigger("guard_key", "AFTER UPDATE", when: "NEW.\(key) IS NOT OLD.\(key)", body: idGuard))
+                trigger(
+                    "guard_key",
+                    "AFTER UPDATE",
+                    when: changes.joined(separator: " OR "),
+                    body: keyGuard
+                )
+            )
         }
         return triggers
     }
@@ -37,7 +68,9 @@ struct CaptureTriggers {
     private var columns: [String] { table.columns.map { SQLText.name($0.name) } }
     private var key: String { SQLText.name(table.key[0]) }
 
-    private func trigger(_ label: String, _ event: String, when: String? = nil, body: String) -> Trigger {
+    private func trigger(_ label: String, _ event: String, when: String? = nil, body: String)
+        -> Trigger
+    {
         let name = "tidemark_\(label)_\(table.name)"
         let condition = when.map { " AND (\($0))" } ?? ""
         return Trigger(
@@ -47,7 +80,8 @@ struct CaptureTriggers {
                 WHEN (SELECT applying FROM tidemark_state) = 0\(condition)
                 BEGIN
                 \(body)END
-                """)
+                """
+        )
     }
 
     // MARK: One captured change
@@ -69,63 +103,110 @@ struct CaptureTriggers {
 
     /// Notes the rows whose key or unique values the new row is about to take.
     private func rememberEvictable(changed: Bool) -> String {
-        let matches = ([table.key] + table.uniques).map { match($0, "e", "NEW") }
+        let matches = [match(table.key, "e", "NEW")] + uniqueIndexes.map(meets)
         let other = changed ? " AND NOT \(match(table.key, "e", "OLD"))" : ""
         return """
             DELETE FROM \(evicted);
-            INSERT INTO \(evicted) SELECT \(columns.map { "e.\($0)" }.joined(separator: ", "))
+            INSERT INTO \(evicted) (\(SQLText.names(CaptureTables.evictedColumns(table)))) SELECT \(columns.map { "e.\($0)" }.joined(separator: ", "))
                 FROM \(name) AS e WHERE (\(matches.joined(separator: " OR ")))\(other);
 
             """
     }
 
+    /// Whether a row `e` and the new row cannot both be in a unique index.
+    private func meets(_ index: UniqueIndex) -> String {
+        let pairs = index.columns.map {
+            "e.\(SQLText.name($0.name)) = NEW.\(SQLText.name($0.name)) COLLATE \(SQLText.name($0.collation))"
+        }
+        return "(\(pairs.joined(separator: " AND ")))"
+    }
+
     /// Captures as deleted the noted rows that are gone, or whose key the new row has taken over.
-    private var captureEvicted: String {
+    ///
+    /// An update that leaves keys and unique values alone has noted nothing: what it finds there
+    /// was noted by an insert that was ignored, or by a statement around it, and is not its
+    /// business.
+    private func captureEvicted(when condition: String) -> String {
         let gone = """
-            NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, "t", "e")))
-                    OR \(match(table.key, "e", "NEW"))
+            (\(condition)) AND (NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, "t", "e", rightSide: "old_")))
+                    OR \(match(table.key, "NEW", "e", rightSide: "old_")))
             """
         let none = Array(repeating: "NULL", count: columns.count)
-        let values = columns.map { "e.\($0)" } + none
+        let values = table.columns.map { "e.\(SQLText.name("old_" + $0.name))" } + none
         return """
             INSERT INTO tidemark_capture (tbl, base)
                 SELECT \(SQLText.literal(table.name)), s.revision
                 FROM tidemark_state AS s, \(evicted) AS e WHERE \(gone);
             INSERT INTO \(shadow) (\(shadowColumns))
-                SELECT last_insert_rowid() - count(*) OVER () + row_number() OVER (), 'delete',
-                    \(values.joined(separator: ", "))
+                SELECT (SELECT max(seq) FROM tidemark_capture) - count(*) OVER () + row_number() OVER (),
+                    'delete', \(values.joined(separator: ", "))
                 FROM \(evicted) AS e WHERE \(gone);
-            DELETE FROM \(evicted);
+            DELETE FROM \(evicted) WHERE \(condition);
 
             """
     }
 
+    /// Whether an update can evict another row.
     private var keyOrUniqueChanges: String {
-        Set(table.key + table.uniques.flatMap { $0 }).sorted().map {
-            "NEW.\(SQLText.name($0)) IS NOT OLD.\(SQLText.name($0))"
+        guard !uniqueIndexes.contains(where: \.isPartial) else { return "1" }
+        let names = uniqueIndexes.flatMap { $0.columns.map(\.name) }
+        return Set(table.key + names).sorted().map {
+            "NEW.\(SQLText.name($0)) IS NOT OLD.\(SQLText.name($0)) COLLATE BINARY"
         }.joined(separator: " OR ")
     }
 
-    private func match(_ columns: [String], _ left: String, _ right: String) -> String {
-        "(" + columns.map { "\(left).\(SQLText.name($0)) = \(right).\(SQLText.name($0))" }
-            .joined(separator: " AND ") + ")"
+    private func match(
+        _ columns: [String],
+        _ left: String,
+        _ right: String,
+        rightSide: String = ""
+    ) -> String {
+        let pairs = columns.map {
+            "\(left).\(SQLText.name($0)) = \(right).\(SQLText.name(rightSide + $0))"
+        }
+        return "(\(pairs.joined(separator: " AND ")))"
     }
 
-    // MARK: New integer ids
+    // MARK: Keys that cannot travel
 
-    /// Refuses a new id that could later mean somebody else's record. A record that was there before, or whose
-    /// deletion waits in the outbox, may come back under its id.
-    private var idGuard: String {
-        guard guardsNewIds, table.keyKind == .integer else { return "" }
-        let shown = table.key[0].replacingOccurrences(of: "'", with: "''")
-        let advice = table.isAutoincrement
-            ? "leave \(shown) out, or write a negative one"
-            : "write a negative \(shown), for instance (SELECT min(0, min(\(shown))) - 1 FROM \(table.name.replacingOccurrences(of: "'", with: "''")))"
+    /// Refuses a key under which no server could know the record.
+    private var keyGuard: String {
+        guard guardsNewIds else { return "" }
+        return table.keyKind == .integer ? idGuard : nullGuard
+    }
+
+    /// SQLite allows NULL in a key that is not declared NOT NULL; such rows cannot be told apart.
+    private var nullGuard: String {
+        let nullable = table.columns.filter { table.key.contains($0.name) && !$0.isNotNull }
+        guard !nullable.isEmpty else { return "" }
+        let names = nullable.map(\.name).joined(separator: ", ")
+        let message = "tidemark: a record of \(table.name) needs a key: give \(names) a value"
+        let isNull = nullable.map { "NEW.\(SQLText.name($0.name)) IS NULL" }
         return """
-            SELECT RAISE(ABORT, 'tidemark: a new record of \(table.name.replacingOccurrences(of: "'", with: "''")) gets its permanent \(shown) from the server: \(advice)')
+            SELECT RAISE(ABORT, \(SQLText.literal(message))) WHERE \(isNull.joined(separator: " OR "));
+
+            """
+    }
+
+    /// Refuses a new id that could later mean somebody else's record.
+    ///
+    /// A record that was there before, or whose deletion waits in the outbox, may come back under
+    /// its id.
+    private var idGuard: String {
+        let shown = table.key[0]
+        let advice =
+            table.isAutoincrement
+            ? "leave \(shown) out, or write a negative one"
+            : "write a negative \(shown), for instance (SELECT min(0, coalesce(min(\(key)), 0)) - 1 FROM \(name))"
+        let message = """
+            tidemark: a new record of \(table.name) gets its permanent \(shown) from the server: \(advice)
+            """
+        return """
+            SELECT RAISE(ABORT, \(SQLText.literal(message)))
             WHERE (NEW.\(key) BETWEEN 0 AND \(TemporaryID.permanentMax)
                     OR NEW.\(key) > \(TemporaryID.reservedMax) OR NEW.\(key) <= -\(TemporaryID.reservedMin))
-                AND NOT EXISTS (SELECT 1 FROM \(evicted) AS e WHERE e.\(key) = NEW.\(key))
+                AND NOT EXISTS (SELECT 1 FROM \(evicted) AS e
+                    WHERE e.\(SQLText.name("old_" + table.key[0])) = NEW.\(key))
                 AND NOT EXISTS (SELECT 1 FROM tidemark_base AS b
                     WHERE b.tbl = \(SQLText.literal(table.name)) AND b.key = CAST(NEW.\(key) AS TEXT))
                 AND NOT EXISTS (SELECT 1 FROM \(shadow) AS c

@@ -3,9 +3,10 @@ package import TidemarkCore
 
 /// Reduction: what was captured between two numbers, as one change a record.
 ///
-/// The first old row is held against the last new row: updates merge, a record created and deleted in
-/// between vanishes, and so does an update that changed nothing. A changed key is a deletion and a creation.
-/// The result lands in `temp.tidemark_reduced`; one statement a table, no row passes through Swift.
+/// The first old row is held against the last new row: updates merge, a record created and deleted
+/// in between vanishes, and so does an update that changed nothing. A changed key is a deletion and
+/// a creation. The result lands in `temp.tidemark_reduced`; one statement a table, no row passes
+/// through Swift.
 package enum ReduceCapture {
     static let resultSQL = """
         CREATE TEMP TABLE IF NOT EXISTS tidemark_reduced (
@@ -21,15 +22,20 @@ package enum ReduceCapture {
 
     /// Replaces the content of `temp.tidemark_reduced` by the changes numbered `range`.
     ///
-    /// `before` is the record as it was, `attributes` the changed columns (all of them for a creation), both
-    /// canonical JSON without the key; `base` the revision that the file was at when the record first changed.
+    /// `before` is the record as it was, `attributes` the changed columns (all of them for a
+    /// creation), both canonical JSON without the key; `base` the revision that the file was at
+    /// when the record first changed.
     package static func reduce(
-        _ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database
+        _ range: ClosedRange<Int64>,
+        schema: SyncSchema,
+        in db: Database
     ) throws {
         try db.execute(sql: "DELETE FROM temp.tidemark_reduced")
         let names = try String.fetchAll(
-            db, sql: "SELECT DISTINCT tbl FROM tidemark_capture WHERE seq BETWEEN ? AND ?",
-            arguments: [range.lowerBound, range.upperBound])
+            db,
+            sql: "SELECT DISTINCT tbl FROM tidemark_capture WHERE seq BETWEEN ? AND ?",
+            arguments: [range.lowerBound, range.upperBound]
+        )
         for table in names.compactMap({ schema.byName[$0] }) {
             try db.cachedStatement(sql: sql(table)).execute(
                 arguments: [range.lowerBound, range.upperBound])
@@ -38,7 +44,9 @@ package enum ReduceCapture {
 
     /// Forgets the changes numbered `range`.
     package static func forget(
-        _ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database
+        _ range: ClosedRange<Int64>,
+        schema: SyncSchema,
+        in db: Database
     ) throws {
         for table in schema.tables {
             let shadow = SQLText.name(CaptureTables.shadow(table))
@@ -47,7 +55,8 @@ package enum ReduceCapture {
         }
         try db.execute(
             sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?",
-            arguments: [range.lowerBound, range.upperBound])
+            arguments: [range.lowerBound, range.upperBound]
+        )
     }
 
     /// The numbers of everything captured and not forgotten, or nil when there is nothing.

@@ -4,24 +4,31 @@ public import TidemarkCore
 
 /// The canonical content hash of tables, computed from their rows.
 ///
-/// A row is hashed as `key TAB object LF`, canonical JSON both, rows in the order of the key's bytes. So two files
-/// agree exactly when their rows do, whatever the page layout, the insertion order or the SQLite version.
+/// A row is hashed as `key TAB object LF`, canonical JSON both, rows in the order of the key's
+/// bytes. So two files agree exactly when their rows do, whatever the page layout, the insertion
+/// order or the SQLite version.
 public enum Digest {
     /// Digests the synced tables of a file.
     ///
-    /// - Parameters:
-    ///   - zone: The zone's name, for the result.
-    ///   - revision: The revision that the file is at, for the result.
-    /// - Throws: `DatabaseError` when the file cannot be read.
+    /// The zone's name and the revision are only passed on to the result.
     public static func compute(
-        _ db: Database, schema: SyncSchema, zone: String, revision: Int64
+        _ db: Database,
+        schema: SyncSchema,
+        zone: String,
+        revision: Int64
     ) throws -> ZoneDigest {
         try EngineConnection.prepare(db, schema: schema)
         let tables = try schema.tables.sorted { $0.name < $1.name }.map { try digest($0, in: db) }
         var total = SHA256()
-        for table in tables { total.update(data: "\(table.table)\t\(table.hash)\n".utf8.map { $0 }) }
+        for table in tables {
+            total.update(data: "\(table.table)\t\(table.hash)\n".utf8.map { $0 })
+        }
         return ZoneDigest(
-            zone: zone, revision: revision, tables: tables, hash: hex(total.finalize()))
+            zone: zone,
+            revision: revision,
+            tables: tables,
+            hash: hex(total.finalize())
+        )
     }
 
     private static func digest(_ table: SyncedTable, in db: Database) throws -> ZoneDigest.Table {
@@ -32,7 +39,8 @@ public enum Digest {
             sql: """
                 SELECT \(RowJSON.key(table)) AS key, \(RowJSON.object(columns)) AS object
                 FROM main.\(SQLText.name(table.name)) ORDER BY \(order)
-                """)
+                """
+        )
         var (hash, count) = (SHA256(), 0)
         while let row = try rows.next() {
             let (key, object): (String, String) = (row[0], row[1])

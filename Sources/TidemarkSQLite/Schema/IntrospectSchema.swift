@@ -3,7 +3,8 @@ public import TidemarkCore
 
 /// Reads the tables of a SQLite file as synchronisation sees them.
 ///
-/// There is no SQL parser here: SQLite has read the `CREATE TABLE` already and is asked what it understood.
+/// There is no SQL parser here: SQLite has read the `CREATE TABLE` already and is asked what it
+/// understood.
 public struct SchemaIntrospection {
     /// The tables that can be considered for syncing.
     public let tables: [SyncedTable]
@@ -12,7 +13,7 @@ public struct SchemaIntrospection {
 
     /// Reads the schema of the main database.
     ///
-    /// - Parameter excluding: Tables to leave out, which then stay local to the file.
+    /// Tables in `excluding` are left out and stay local to the file.
     public init(_ db: Database, excluding: Set<String> = []) throws {
         let rows = try Row.fetchAll(
             db,
@@ -21,7 +22,8 @@ public struct SchemaIntrospection {
                 JOIN main.sqlite_master AS m ON m.name = l.name AND m.type = 'table'
                 WHERE l.schema = 'main' AND l.name NOT LIKE 'sqlite~_%' ESCAPE '~'
                     AND l.name NOT LIKE 'tidemark~_%' ESCAPE '~' ORDER BY m.rowid
-                """)
+                """
+        )
         var (tables, skipped): ([SyncedTable], [String]) = ([], [])
         for row in rows {
             let name: String = row["name"]
@@ -29,74 +31,108 @@ public struct SchemaIntrospection {
                 skipped.append(name)
             } else if !excluding.contains(name) {
                 tables.append(
-                    try Self.table(name, sql: row["sql"], isWithoutRowid: row["wr"], in: db))
+                    try Self.table(name, sql: row["sql"], isWithoutRowid: row["wr"], in: db)
+                )
             }
         }
         (self.tables, self.skipped) = (tables, skipped)
     }
 
     private static func table(
-        _ name: String, sql: String, isWithoutRowid: Bool, in db: Database
+        _ name: String,
+        sql: String,
+        isWithoutRowid: Bool,
+        in db: Database
     ) throws -> SyncedTable {
         let info = try Row.fetchAll(
-            db, sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
+            db,
+            sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid",
+            arguments: [name]
+        )
         let key: [String] = info.filter { $0["pk"] as Int > 0 }
             .sorted { ($0["pk"] as Int) < $1["pk"] }.map { $0["name"] }
         let columns = info.filter { $0["hidden"] == 0 }.map {
             SyncedTable.Column(
-                name: $0["name"], type: $0["type"], isNotNull: $0["notnull"],
-                defaultSQL: $0["dflt_value"])
+                name: $0["name"],
+                type: $0["type"],
+                isNotNull: $0["notnull"],
+                defaultSQL: $0["dflt_value"]
+            )
         }
         let indexes = try Row.fetchAll(
             db,
             sql: "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?) ORDER BY name",
-            arguments: [name])
+            arguments: [name]
+        )
         let uniques = try indexes.filter { $0["unique"] && $0["origin"] != "pk" }.map {
             try indexColumns($0["name"], in: db)
-        }
+        }.filter { !$0.isEmpty }
         let hasKeyIndex = indexes.contains { $0["origin"] == "pk" }
         let keyType = columns.first { [$0.name] == key }?.type.uppercased() ?? ""
         let isRowidAlias = keyType == "INTEGER" && !isWithoutRowid && !hasKeyIndex
+        let references = try references(of: name, in: db)
+        // A key that is a reference as well is not the server's to choose: it is the parent's.
+        let isOwnId = isRowidAlias && !references.contains { $0.columns == key }
         return SyncedTable(
-            name: name, columns: columns, key: key,
-            keyKind: isRowidAlias ? .integer : hasTextAffinity(keyType) ? .text : .general,
-            isAutoincrement: isRowidAlias && sql.uppercased().contains("AUTOINCREMENT"),
-            references: try references(of: name, in: db), uniques: uniques, sql: sql,
+            name: name,
+            columns: columns,
+            key: key,
+            keyKind: isOwnId ? .integer : hasTextAffinity(keyType) ? .text : .general,
+            isAutoincrement: isOwnId && SQLText.keywords(sql).contains("AUTOINCREMENT"),
+            references: references,
+            uniques: uniques,
+            sql: sql,
             indexSQL: try String.fetchAll(
                 db,
                 sql: """
                     SELECT sql FROM main.sqlite_master
                     WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL ORDER BY rowid
-                    """, arguments: [name]))
+                    """,
+                arguments: [name]
+            )
+        )
     }
 
     /// The columns of an index; a part that is an expression has none and is left out.
     private static func indexColumns(_ index: String, in db: Database) throws -> [String] {
         try String.fetchAll(
-            db, sql: "SELECT name FROM pragma_index_info(?) WHERE name IS NOT NULL ORDER BY seqno",
-            arguments: [index])
+            db,
+            sql: "SELECT name FROM pragma_index_info(?) WHERE name IS NOT NULL ORDER BY seqno",
+            arguments: [index]
+        )
     }
 
     private static func references(
-        of table: String, in db: Database
+        of table: String,
+        in db: Database
     ) throws -> [SyncedTable.Reference] {
         let rows = try Row.fetchAll(
-            db, sql: "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq", arguments: [table])
+            db,
+            sql: "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq",
+            arguments: [table]
+        )
         return try Dictionary(grouping: rows) { $0["id"] as Int }.sorted { $0.key < $1.key }.map {
             let parts = $0.value
             let parent: String = parts[0]["table"]
             let named: [String] = parts.compactMap { $0["to"] }
             let implied = try String.fetchAll(
-                db, sql: "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
-                arguments: [parent])
+                db,
+                sql: "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
+                arguments: [parent]
+            )
             // SQLite compares table names without case; the schema's own spelling is what we keep.
             let spelled = try String.fetchOne(
-                db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table' AND lower(name) = lower(?)",
-                arguments: [parent])
+                db,
+                sql:
+                    "SELECT name FROM main.sqlite_master WHERE type = 'table' AND lower(name) = lower(?)",
+                arguments: [parent]
+            )
             return SyncedTable.Reference(
-                columns: parts.map { $0["from"] }, parent: spelled ?? parent,
+                columns: parts.map { $0["from"] },
+                parent: spelled ?? parent,
                 parentColumns: named.isEmpty ? implied : named,
-                onDelete: SyncedTable.Reference.Action(rawValue: parts[0]["on_delete"]) ?? .noAction)
+                onDelete: SyncedTable.Reference.Action(rawValue: parts[0]["on_delete"]) ?? .noAction
+            )
         }
     }
 

@@ -1,6 +1,8 @@
 import Foundation
 
-/// Pieces of SQL text. Names come from an introspected schema, never from a message.
+/// Pieces of SQL text.
+///
+/// Names come from an introspected schema, never from a message.
 package enum SQLText {
     /// A name in double quotes.
     package static func name(_ name: some StringProtocol) -> String {
@@ -15,5 +17,11 @@ package enum SQLText {
     /// Names in double quotes, each behind an optional prefix, joined by commas.
     package static func names(_ names: [String], prefix: String = "") -> String {
         names.map { prefix + name($0) }.joined(separator: ", ")
+    }
+
+    /// A statement in upper case, without literals, quoted names and comments.
+    static func keywords(_ sql: String) -> String {
+        let rest = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*.*?\*\//.dotMatchesNewlines()
+        return sql.replacing(rest, with: " ").uppercased()
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 public import TidemarkCore
 
 extension SchemaIntrospection {
@@ -5,13 +6,17 @@ extension SchemaIntrospection {
     ///
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with all problems at once, each with its cure.
     public func validated(
-        policies: [String: ConflictPolicy] = [:], limits: Limits = .standard
+        policies: [String: ConflictPolicy] = [:],
+        limits: Limits = .standard
     ) throws -> SyncSchema {
         let names = Set(tables.map(\.name))
-        let problems = tables.flatMap { table in
-            keyProblems(table) + nameProblems(table, limits) + sizeProblems(table, limits)
-                + referenceProblems(table, among: names)
-        }
+        // In the order in which the cures work: a rebuilt table has lost new indexes, and a renamed
+        // one is no longer found.
+        let problems =
+            tables.flatMap(keyProblems)
+            + tables.flatMap { referenceProblems($0, among: names) }
+            + tables.flatMap { columnProblems($0, limits) + sizeProblems($0, limits) }
+            + tables.flatMap { nameProblems($0, limits) }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
         return SyncSchema(tables: tables, policies: policies)
     }
@@ -19,55 +24,71 @@ extension SchemaIntrospection {
     private func keyProblems(_ table: SyncedTable) -> [SchemaProblem] {
         guard table.key.isEmpty else { return [] }
         let columns = SQLText.names(table.columns.map(\.name))
+        let made = SQLText.name(table.name + "_with_key")
         return [
             SchemaProblem(
-                table: table.name, reason: "has no primary key, so its rows cannot be told apart",
+                table: table.name,
+                reason: "has no primary key, so its rows cannot be told apart",
                 cure: """
+                    PRAGMA foreign_keys = OFF;
                     BEGIN;
-                    ALTER TABLE \(SQLText.name(table.name)) RENAME TO \(SQLText.name(table.name + "_old"));
-                    \(keyedSQL(table))
-                    INSERT INTO \(SQLText.name(table.name)) (\(columns)) SELECT \(columns) FROM \
-                    \(SQLText.name(table.name + "_old"));
-                    DROP TABLE \(SQLText.name(table.name + "_old"));
-                    COMMIT;
-                    """)
+                    \(keyedSQL(table, named: made))
+                    INSERT INTO \(made) (\(columns)) SELECT \(columns) FROM \(SQLText.name(table.name));
+                    DROP TABLE \(SQLText.name(table.name));
+                    ALTER TABLE \(made) RENAME TO \(SQLText.name(table.name));
+                    \(table.indexSQL.map { $0 + ";\n" }.joined())COMMIT;
+                    PRAGMA foreign_keys = ON;
+                    """
+            )
         ]
     }
 
     /// The table's statement with a new integer key as its first column.
-    private func keyedSQL(_ table: SyncedTable) -> String {
+    private func keyedSQL(_ table: SyncedTable, named name: String) -> String {
         let taken = Set(table.columns.map { $0.name.lowercased() })
         let key = ["id", "row_id", "tidemark_id"].first { !taken.contains($0) } ?? "record_id"
-        guard let open = table.sql.firstIndex(of: "(") else { return table.sql + ";" }
+        let head = table.sql.range(of: table.name)?.upperBound ?? table.sql.startIndex
+        guard let open = table.sql[head...].firstIndex(of: "(") else { return table.sql + ";" }
         let rest = table.sql[table.sql.index(after: open)...]
-        return "CREATE TABLE \(SQLText.name(table.name)) "
-            + "(\(key) INTEGER PRIMARY KEY AUTOINCREMENT, \(rest);"
+        return "CREATE TABLE \(name) (\(key) INTEGER PRIMARY KEY AUTOINCREMENT, \(rest);"
+    }
+
+    /// A name that the protocol can carry, made of what can stay of another.
+    private func plainName(_ name: String, suffix: String) -> String {
+        SQLText.name(name.filter { $0.isLetter || $0.isNumber }.prefix(24) + suffix)
     }
 
     private func nameProblems(_ table: SyncedTable, _ limits: Limits) -> [SchemaProblem] {
-        var problems: [SchemaProblem] = []
-        if WireName.changeSetMembers.contains(table.name) || !isPlain(table.name, limits) {
-            problems.append(
-                SchemaProblem(
-                    table: table.name, reason: "has a name that the protocol cannot carry",
-                    cure: """
-                        ALTER TABLE \(SQLText.name(table.name)) RENAME TO \
-                        \(SQLText.name(table.name.filter { $0.isLetter || $0.isNumber } + "_records"));
-                        """))
+        guard WireName.changeSetMembers.contains(table.name) || !isPlain(table.name, limits) else {
+            return []
         }
-        for column in table.columns
-        where WireName.recordMembers.contains(column.name) || !isPlain(column.name, limits) {
-            problems.append(
-                SchemaProblem(
-                    table: table.name, column: column.name,
-                    reason: "has a name that the protocol keeps for itself or cannot carry",
-                    cure: """
-                        ALTER TABLE \(SQLText.name(table.name)) RENAME COLUMN \
-                        \(SQLText.name(column.name)) TO \
-                        \(SQLText.name(column.name.filter { $0.isLetter || $0.isNumber } + "_value"));
-                        """))
+        return [
+            SchemaProblem(
+                table: table.name,
+                reason: "has a name that the protocol cannot carry",
+                cure: """
+                    ALTER TABLE \(SQLText.name(table.name)) RENAME TO \
+                    \(plainName(table.name, suffix: "_records"));
+                    """
+            )
+        ]
+    }
+
+    private func columnProblems(_ table: SyncedTable, _ limits: Limits) -> [SchemaProblem] {
+        table.columns.filter {
+            WireName.recordMembers.contains($0.name) || !isPlain($0.name, limits)
+        }.map { column in
+            SchemaProblem(
+                table: table.name,
+                column: column.name,
+                reason: "has a name that the protocol keeps for itself or cannot carry",
+                cure: """
+                    ALTER TABLE \(SQLText.name(table.name)) RENAME COLUMN \
+                    \(SQLText.name(column.name)) TO \
+                    \(plainName(column.name, suffix: "_value"));
+                    """
+            )
         }
-        return problems
     }
 
     private func isPlain(_ name: String, _ limits: Limits) -> Bool {
@@ -80,13 +101,16 @@ extension SchemaIntrospection {
         return [
             SchemaProblem(
                 table: table.name,
-                reason: "has \(table.columns.count) columns; at most \(limits.columnsPerTableMax) sync",
-                cure: "-- move some columns to a second table with the same primary key")
+                reason:
+                    "has \(table.columns.count) columns; at most \(limits.columnsPerTableMax) sync",
+                cure: "-- move some columns to a second table with the same primary key"
+            )
         ]
     }
 
     private func referenceProblems(
-        _ table: SyncedTable, among names: Set<String>
+        _ table: SyncedTable,
+        among names: Set<String>
     ) -> [SchemaProblem] {
         table.references.compactMap { reference in
             let parent = tables.first { $0.name == reference.parent }
@@ -95,18 +119,24 @@ extension SchemaIntrospection {
             guard !isMatched else { return nil }
             guard names.contains(reference.parent) else {
                 return SchemaProblem(
-                    table: table.name, column: reference.columns.first,
+                    table: table.name,
+                    column: reference.columns.first,
                     reason: "refers to \(reference.parent), which is not a synced table",
-                    cure: "-- create \(reference.parent), sync it too, or exclude \(table.name) with --exclude"
+                    cure:
+                        "-- create \(reference.parent), sync it too, or exclude \(table.name) with --exclude"
                 )
             }
             return SchemaProblem(
-                table: table.name, column: reference.columns.first,
-                reason: "refers to columns of \(reference.parent) that are not its key and not unique",
+                table: table.name,
+                column: reference.columns.first,
+                reason:
+                    "refers to columns of \(reference.parent) that are not its key and not unique",
                 cure: """
-                    CREATE UNIQUE INDEX \(SQLText.name("\(reference.parent)_reference")) ON \
+                    CREATE UNIQUE INDEX IF NOT EXISTS \
+                    \(SQLText.name(([reference.parent] + reference.parentColumns).joined(separator: "_"))) ON \
                     \(SQLText.name(reference.parent)) (\(SQLText.names(reference.parentColumns)));
-                    """)
+                    """
+            )
         }
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import GRDBSQLite
 package import TidemarkCore
 
 /// A schema as it travels: the statements that make its tables, as SQLite itself keeps them.
@@ -11,58 +12,75 @@ package enum SchemaText {
         let policy: String
     }
 
+    /// The virtual machine steps after which a statement is stopped.
+    private static let stepsMax: Int32 = 100_000
+
     /// The schema as JSON.
     package static func encode(_ schema: SyncSchema) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let tables = schema.tables.map {
             Table(
-                name: $0.name, sql: $0.sql, indexes: $0.indexSQL,
-                policy: schema.policy(of: $0.name).rawValue)
+                name: $0.name,
+                sql: $0.sql,
+                indexes: $0.indexSQL,
+                policy: schema.policy(of: $0.name).rawValue
+            )
         }
         return String(decoding: try encoder.encode(tables), as: UTF8.self)
     }
 
     /// Reads a schema that came from elsewhere.
     ///
-    /// The statements run in a fresh database in memory that can attach no file, and what they made is
-    /// introspected: only tables and indexes are taken over, as the text that SQLite kept of them. A
-    /// trigger, a view or a second statement in disguise does not come through.
+    /// The statements run in a fresh database in memory, and what they made is introspected. Only
+    /// single statements in SQLite's own spelling that make a table or an index are run, so no file
+    /// is attached, and no trigger, view or second statement in disguise comes through.
     ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema``, ``TidemarkCore/TidemarkError`` or `DatabaseError`.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema``, ``TidemarkCore/TidemarkError`` or
+    ///   `DatabaseError`.
     package static func decode(_ json: String) throws -> SyncSchema {
         let tables: [Table]
         do {
             tables = try JSONDecoder().decode([Table].self, from: Data(json.utf8))
         } catch {
             throw TidemarkError(
-                .invalidResponse, "The schema that the server sent cannot be read.",
-                fix: "Check the URL and the server's version.")
+                .invalidResponse,
+                "The schema that the server sent cannot be read.",
+                fix: "Check the URL and the server's version."
+            )
         }
         let policies = tables.reduce(into: [String: ConflictPolicy]()) {
-            $0[$1.name] = ConflictPolicy(rawValue: $1.policy)
+            $0[$1.name] = $1.policy == "reject" ? nil : ConflictPolicy(rawValue: $1.policy)
         }
-        return try parse(tables.flatMap { [$0.sql] + $0.indexes }, policies: policies)
-    }
-
-    /// Reads a schema from SQL, for instance a file with `CREATE TABLE` statements.
-    package static func parse(
-        _ statements: [String], policies: [String: ConflictPolicy] = [:]
-    ) throws -> SyncSchema {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA trusted_schema = OFF") }
         let scratch = try DatabaseQueue(configuration: configuration)
         return try scratch.write { db in
-            for statement in statements {
-                guard !statement.uppercased().contains("ATTACH") else {
-                    throw TidemarkError(
-                        .invalidResponse, "A schema may not attach files.",
-                        fix: "Send CREATE TABLE and CREATE INDEX statements only.")
+            // A `CREATE TABLE ... AS SELECT` must not keep a device busy for ever.
+            sqlite3_progress_handler(db.sqliteConnection, stepsMax, { _ in 1 }, nil)
+            for table in tables {
+                try make("CREATE TABLE ", table.sql, in: db)
+                for index in table.indexes {
+                    let isUnique = index.hasPrefix("CREATE UNIQUE")
+                    try make(isUnique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ", index, in: db)
                 }
-                try db.execute(sql: statement)
             }
+            sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil)
             return try SchemaIntrospection(db).validated(policies: policies)
         }
+    }
+
+    /// Runs one statement, provided that it is one and begins as it should.
+    private static func make(_ kind: String, _ statement: String, in db: Database) throws {
+        guard statement.hasPrefix(kind) else {
+            throw TidemarkError(
+                .invalidResponse,
+                "The schema that the server sent has a statement that makes no table or index.",
+                fix: "Check the URL; a Tidemark server sends CREATE TABLE and CREATE INDEX only."
+            )
+        }
+        // Refuses text with a second statement.
+        try db.makeStatement(sql: statement).execute()
     }
 }

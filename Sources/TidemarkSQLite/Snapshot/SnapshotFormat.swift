@@ -1,10 +1,12 @@
 package import GRDB
 import TidemarkCore
 
-/// A snapshot's file: one table `tidemark_snapshot` with what is inside, and a bare table for each synced one.
+/// A snapshot's file: one table `tidemark_snapshot` with what is inside, and a bare table for each
+/// synced one.
 ///
-/// A bare table has the columns' names and nothing else: no types, so values stay what they are; no constraints,
-/// triggers or indexes, so a reader copies data and never runs anything that came with the file.
+/// A bare table has the columns' names and nothing else: no types, so values stay what they are; no
+/// constraints, triggers or indexes, so a reader copies data and never runs anything that came with
+/// the file.
 package enum SnapshotFormat {
     /// The version of the layout.
     package static let version = 1
@@ -29,15 +31,18 @@ package enum SnapshotFormat {
     /// Writes the header into a new snapshot file, the main database of the connection.
     package static func write(_ header: Header, in db: Database) throws {
         try db.execute(
-            sql: "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema)")
+            sql: "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema)"
+        )
         try db.execute(
             sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?)",
-            arguments: [version, header.zone, header.epoch, header.revision, header.schema])
+            arguments: [version, header.zone, header.epoch, header.revision, header.schema]
+        )
     }
 
     /// Reads the header of a snapshot file, the main database of the connection.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` when it is no snapshot of this version.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` when it is no snapshot of
+    ///   this version.
     package static func header(in db: Database) throws -> Header {
         guard try db.tableExists("tidemark_snapshot"),
             let row = try Row.fetchOne(db, sql: "SELECT * FROM tidemark_snapshot"),
@@ -46,8 +51,10 @@ package enum SnapshotFormat {
             let schema = row["schema"] as String?
         else {
             throw TidemarkError(
-                .invalidResponse, "The file is no Tidemark snapshot of format \(version).",
-                fix: "Check the URL; a server and its devices need versions that know each other.")
+                .invalidResponse,
+                "The file is no Tidemark snapshot of format \(version).",
+                fix: "Check the URL; a server and its devices need versions that know each other."
+            )
         }
         return Header(zone: zone, epoch: epoch, revision: revision, schema: schema)
     }

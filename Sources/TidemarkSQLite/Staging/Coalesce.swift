@@ -2,13 +2,14 @@ package import GRDB
 
 /// Turns many staged change sets into one that has the same outcome: the last state of each record.
 ///
-/// A device applies an answer in one transaction, so nobody sees the states in between. Its cost depends on the
-/// records that changed, not on how many change sets changed them.
+/// A device applies an answer in one transaction, so nobody sees the states in between. Its cost
+/// depends on the records that changed, not on how many change sets changed them.
 package enum Coalesce {
     /// Stages the sum of the change sets numbered in a JSON array as change set `target`.
     package static func merge(_ ords: [Int], into target: Int, in db: Database) throws {
         let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
-        // `base` keeps the number of the record's last deletion: what came before it no longer counts.
+        // `base` keeps the number of the record's last deletion: what came before it no longer
+        // counts.
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, base)
@@ -21,7 +22,9 @@ package enum Coalesce {
                     FROM temp.tidemark_staged WHERE ord IN (SELECT value FROM json_each(?2))
                     GROUP BY tbl, key
                 ) ORDER BY tbl, key
-                """, arguments: [target, list])
+                """,
+            arguments: [target, list]
+        )
         try db.execute(
             sql: """
                 INSERT OR IGNORE INTO temp.tidemark_staged_cell (rec, col, value)
@@ -31,22 +34,35 @@ package enum Coalesce {
                     AND s.ord IN (SELECT value FROM json_each(?2))
                 JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec
                 WHERE n.ord = ?1 ORDER BY s.rec DESC
-                """, arguments: [target, list])
+                """,
+            arguments: [target, list]
+        )
     }
 }
 
 /// Stages records whose columns are given as JSON objects made by ``RowJSON``.
 package enum StagedImages {
-    /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change set `ord`.
+    /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change
+    /// set `ord`.
     package static func stage(
-        _ query: String, arguments: StatementArguments = [], ord: Int, in db: Database
+        _ query: String,
+        arguments: StatementArguments = [],
+        ord: Int,
+        in db: Database
     ) throws {
+        let before = try Int64.fetchOne(
+            db,
+            sql: "SELECT coalesce(max(rec), 0) FROM temp.tidemark_staged"
+        )
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, attributes)
                 SELECT \(ord), tbl, key, operation, attributes FROM (\(query))
-                """, arguments: arguments)
-        try db.execute(sql: ChangeSetStaging.cellSQL(text: "c.atom", where: "a.ord = \(ord)"))
-        try db.execute(sql: ChangeSetStaging.keyCellSQL(where: "a.ord = \(ord)"))
+                """,
+            arguments: arguments
+        )
+        let isNew = "a.rec > \(before ?? 0)"
+        try db.execute(sql: ChangeSetStaging.cellSQL(text: "c.atom", where: isNew))
+        try db.execute(sql: ChangeSetStaging.keyCellSQL(where: isNew))
     }
 }

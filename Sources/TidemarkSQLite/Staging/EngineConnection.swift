@@ -1,7 +1,8 @@
 public import GRDB
 public import TidemarkCore
 
-/// Prepares a connection for the engine: functions, temporary tables and the catalogue of the schema.
+/// Prepares a connection for the engine: functions, temporary tables and the catalogue of the
+/// schema.
 ///
 /// Everything lives in the connection alone. The file and other connections see none of it.
 public enum EngineConnection {
@@ -10,7 +11,9 @@ public enum EngineConnection {
     /// Call outside a transaction or at its start; costs one small query when all is there.
     public static func prepare(_ db: Database, schema: SyncSchema) throws {
         let isPrepared = try Bool.fetchOne(
-            db, sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'")
+            db,
+            sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'"
+        )
         if isPrepared != true {
             try SQLFunctions.register(on: db)
             try db.execute(sql: ReduceCapture.resultSQL)
@@ -21,7 +24,8 @@ public enum EngineConnection {
     }
 }
 
-/// The schema as temporary tables, so that statements can check and rewrite names and references in sets.
+/// The schema as temporary tables, so that statements can check and rewrite names and references in
+/// sets.
 package enum Catalog {
     static let sql = """
         CREATE TEMP TABLE tidemark_catalog (shape TEXT NOT NULL);
@@ -36,7 +40,8 @@ package enum Catalog {
 
     /// Fills the catalogue, unless it describes the same tables already.
     static func load(_ schema: SyncSchema, in db: Database) throws {
-        guard try String.fetchOne(db, sql: "SELECT shape FROM temp.tidemark_catalog") != schema.shape
+        guard
+            try String.fetchOne(db, sql: "SELECT shape FROM temp.tidemark_catalog") != schema.shape
         else { return }
         for table in ["catalog", "table", "column", "reference"] {
             try db.execute(sql: "DELETE FROM temp.tidemark_\(table)")
@@ -44,44 +49,56 @@ package enum Catalog {
         for table in schema.tables {
             try db.execute(
                 sql: "INSERT INTO temp.tidemark_table VALUES (?, ?)",
-                arguments: [table.name, table.keyKind.rawValue])
+                arguments: [table.name, table.keyKind.rawValue]
+            )
             for column in table.columns {
                 try db.execute(
                     sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)",
-                    arguments: [table.name, column.name, table.key.firstIndex(of: column.name)])
+                    arguments: [table.name, column.name, table.key.firstIndex(of: column.name)]
+                )
             }
             for (column, parent) in integerReferences(of: table, in: schema) {
                 try db.execute(
                     sql: "INSERT OR IGNORE INTO temp.tidemark_reference VALUES (?, ?, ?)",
-                    arguments: [table.name, column, parent])
+                    arguments: [table.name, column, parent]
+                )
             }
         }
         try db.execute(
-            sql: "INSERT INTO temp.tidemark_catalog VALUES (?)", arguments: [schema.shape])
+            sql: "INSERT INTO temp.tidemark_catalog VALUES (?)",
+            arguments: [schema.shape]
+        )
     }
 
     /// The columns that hold another table's integer key, and may therefore hold a temporary id.
     ///
-    /// A reference to a column that itself refers to an integer key counts as well: a composite key can be
-    /// made of foreign keys.
+    /// A reference to a column that itself refers to an integer key counts as well: a composite key
+    /// can be made of foreign keys.
     package static func integerReferences(
-        of table: SyncedTable, in schema: SyncSchema
+        of table: SyncedTable,
+        in schema: SyncSchema
     ) -> [(column: String, parent: String)] {
         table.references.flatMap { reference in
             zip(reference.columns, reference.parentColumns).compactMap { column, target in
-                root(of: target, in: reference.parent, schema: schema, depth: 0).map { (column, $0) }
+                root(of: target, in: reference.parent, schema: schema, depth: 0).map {
+                    (column, $0)
+                }
             }
         }
     }
 
     /// The integer-keyed table whose ids a column holds, following references of references.
     private static func root(
-        of column: String, in table: String, schema: SyncSchema, depth: Int
+        of column: String,
+        in table: String,
+        schema: SyncSchema,
+        depth: Int
     ) -> String? {
         guard depth < 16, let table = schema.byName[table] else { return nil }
         if table.keyKind == .integer, table.key == [column] { return table.name }
         for reference in table.references {
-            for (child, target) in zip(reference.columns, reference.parentColumns) where child == column {
+            for (child, target) in zip(reference.columns, reference.parentColumns)
+            where child == column {
                 let found = root(of: target, in: reference.parent, schema: schema, depth: depth + 1)
                 if let found { return found }
             }

@@ -1,21 +1,29 @@
 package import TidemarkCore
 
-/// One pass over the bytes of a JSON body, before SQLite parses it: depth, encoding, and whether strings
-/// contain escapes that SQLite's JSON functions do not read exactly.
+/// One pass over the bytes of a JSON body, before SQLite parses it: depth, encoding, and what
+/// SQLite's JSON functions do not read exactly.
 package struct JSONScan {
     /// Whether a string has a `\u` escape: such strings are decoded by Foundation.
     package private(set) var hasUnicodeEscapes = false
 
     /// Looks through a body.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `malformedRequest` when it nests too deep or is not UTF-8.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `malformedRequest` when it nests too deep, is
+    ///   not UTF-8, has a control character, or spells a name with escapes that it does not need.
     package init(_ body: [UInt8], limits: Limits) throws(TidemarkError) {
         var (depth, isInString, isEscaped) = (0, false, false)
-        for byte in body {
+        // The first escape of a string that a name may not have.
+        var needless: UInt8?
+        for (index, byte) in body.enumerated() {
+            if byte < 0x20, isInString || !Self.whiteSpace.contains(byte) {
+                throw Self.controlCharacter(byte)
+            }
             if isInString {
                 if isEscaped {
                     isEscaped = false
-                    if byte == UInt8(ascii: "u") { hasUnicodeEscapes = true }
+                    guard byte == UInt8(ascii: "u") else { continue }
+                    hasUnicodeEscapes = true
+                    needless = needless ?? Self.needlessEscape(body[index...].dropFirst().prefix(4))
                 } else if byte == UInt8(ascii: "\\") {
                     isEscaped = true
                 } else if byte == UInt8(ascii: "\"") {
@@ -24,23 +32,65 @@ package struct JSONScan {
                 continue
             }
             switch byte {
-            case UInt8(ascii: "\""): isInString = true
+            case UInt8(ascii: "\""): (isInString, needless) = (true, nil)
+            case UInt8(ascii: ":"):
+                if let needless { throw Self.escapedName(needless) }
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
-                guard depth <= limits.jsonDepthMax else {
-                    throw TidemarkError(
-                        .malformedRequest,
-                        "The JSON nests deeper than \(limits.jsonDepthMax) levels.",
-                        fix: "A request needs six levels; see PROTOCOL.md.")
-                }
+                guard depth <= limits.jsonDepthMax else { throw Self.tooDeep(limits) }
             case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
             default: break
             }
         }
         guard String(validating: body, as: UTF8.self) != nil else {
             throw TidemarkError(
-                .malformedRequest, "The body is not UTF-8.",
-                fix: #"Send UTF-8; bytes that are no text travel as {"$blob":"<base64>"}."#)
+                .malformedRequest,
+                "The body is not UTF-8.",
+                fix: #"Send UTF-8; bytes that are no text travel as {"$blob":"<base64>"}."#
+            )
         }
+    }
+
+    /// Tab, line feed and carriage return; a space is no control character.
+    private static let whiteSpace: [UInt8] = [0x09, 0x0A, 0x0D]
+
+    /// The character of an escape that stands for NUL, a letter, a digit, `$` or `_`.
+    ///
+    /// SQLite finds members by their spelling: `"n\u0061me"` would be overlooked as `name`.
+    private static func needlessEscape(_ digits: ArraySlice<UInt8>) -> UInt8? {
+        guard let code = UInt8(String(decoding: digits, as: UTF8.self), radix: 16) else {
+            return nil
+        }
+        switch code {
+        case 0, UInt8(ascii: "$"), UInt8(ascii: "_"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"):
+            return code
+        default: return nil
+        }
+    }
+
+    private static func escapedName(_ code: UInt8) -> TidemarkError {
+        guard code > 0 else { return controlCharacter(code) }
+        return TidemarkError(
+            .malformedRequest,
+            "A name spells a letter, a digit, $ or _ as an escape.",
+            fix: "Write such characters as they are; only others may be escaped in names."
+        )
+    }
+
+    private static func controlCharacter(_ byte: UInt8) -> TidemarkError {
+        TidemarkError(
+            .malformedRequest,
+            "The body has a control character, byte \(byte), where JSON or a name can have none.",
+            fix: "Escape control characters in strings; no name or key contains NUL."
+        )
+    }
+
+    private static func tooDeep(_ limits: Limits) -> TidemarkError {
+        TidemarkError(
+            .malformedRequest,
+            "The JSON nests deeper than \(limits.jsonDepthMax) levels.",
+            fix: "A request needs six levels; see PROTOCOL.md."
+        )
     }
 }

@@ -3,10 +3,50 @@ import TidemarkCore
 
 /// Checks that are one query each: a row that comes back is something wrong, and says where.
 extension ChangeSetStaging {
-    /// Throws when the query finds a row. Columns `ord`, `tbl`, `key` and `col` become the error's place.
+    /// Throws when the query finds a row.
+    ///
+    /// Columns `ord`, `tbl`, `key` and `col` become the error's place.
     func refuse(_ code: ErrorCode, _ message: String, fix: String, _ sql: String) throws {
         guard let row = try Row.fetchOne(db, sql: sql) else { return }
         throw TidemarkError(code, message, fix: fix, place: place(of: row))
+    }
+
+    /// Throws when `types` is there and names other tables than the change set has.
+    func refuseTypes() throws {
+        let fix = "List in types exactly the tables that the change set has members for."
+        try refuse(
+            .malformedRequest,
+            "types is not an array of strings.",
+            fix: fix,
+            """
+            SELECT s.ord FROM temp.tidemark_staged_set AS s, json_each(s.json, '$.types') AS j
+            WHERE json_type(s.json, '$.types') <> 'array' OR j.type <> 'text'
+            UNION ALL
+            SELECT ord FROM temp.tidemark_staged_set
+            WHERE json_type(json, '$.types') <> 'array' LIMIT 1
+            """
+        )
+        try refuse(
+            .unknownTable,
+            "types lists a table that this zone or the change set does not have.",
+            fix: fix,
+            """
+            SELECT s.ord, j.value AS tbl FROM temp.tidemark_staged_set AS s, json_each(s.json, '$.types') AS j
+            LEFT JOIN temp.tidemark_staged_table AS t ON t.ord = s.ord AND t.tbl = j.value
+            WHERE t.tbl IS NULL LIMIT 1
+            """
+        )
+        try refuse(
+            .malformedRequest,
+            "The change set has a table that types does not list.",
+            fix: fix,
+            """
+            SELECT t.ord, t.tbl FROM temp.tidemark_staged_table AS t
+            JOIN temp.tidemark_staged_set AS s USING (ord)
+            WHERE json_type(s.json, '$.types') = 'array'
+                AND t.tbl NOT IN (SELECT value FROM json_each(s.json, '$.types')) LIMIT 1
+            """
+        )
     }
 
     /// Throws when the query finds a name that one JSON object has twice.
@@ -14,40 +54,71 @@ extension ChangeSetStaging {
         guard let row = try Row.fetchOne(db, sql: sql) else { return }
         let name: String = row["name"]
         throw TidemarkError(
-            .duplicateName, "The name \(name) appears twice in one object.",
+            .duplicateName,
+            "The name \(name) appears twice in one object.",
             fix: "Give each name once: readers of JSON disagree on which one counts.",
-            place: place(of: row))
+            place: place(of: row)
+        )
     }
 
-    /// Runs statements that decode values, and turns a failed decoding into a typed error with its place.
-    func mappingInvalidValues(_ code: ErrorCode, _ body: () throws -> Void) throws {
+    /// Runs statements that decode values, and turns a failed decoding into a typed error with its
+    /// place.
+    ///
+    /// `place` is a query for the first value that cannot be decoded.
+    func mappingInvalidValues(
+        _ code: ErrorCode,
+        place: String,
+        _ body: () throws -> Void
+    ) throws {
         do {
             try body()
         } catch let error as DatabaseError {
-            guard let message = error.message, message.hasPrefix(SQLFunctions.invalidValueMark) else {
+            guard let message = error.message, message.hasPrefix(SQLFunctions.invalidValueMark)
+            else {
                 if error.resultCode == .SQLITE_CONSTRAINT { try refuseRepeatedKeys() }
                 throw error
             }
+            let row = try Row.fetchOne(db, sql: place)
             throw TidemarkError(
-                code, "A value \(message.dropFirst(SQLFunctions.invalidValueMark.count)).",
-                fix: "PROTOCOL.md lists the JSON form of every SQLite value.")
+                code,
+                "A value \(message.dropFirst(SQLFunctions.invalidValueMark.count)).",
+                fix: "PROTOCOL.md lists the JSON form of every SQLite value.",
+                place: row.map(self.place(of:)) ?? TidemarkError.Place()
+            )
         }
     }
 
     private func refuseRepeatedKeys() throws {
+        let (message, fix) = (
+            "A record appears twice in one change set.",
+            "List each key once, in one of create, update and delete."
+        )
         try refuse(
-            .malformedRequest, "A record appears twice in one change set.",
-            fix: "List each key once, in one of create, update and delete.",
+            .malformedRequest,
+            message,
+            fix: fix,
             """
             SELECT t.ord, t.tbl, k.value AS key
             FROM temp.tidemark_staged_table AS t, json_each(t.json) AS m, json_each(m.value) AS k
             WHERE m.key <> 'attributes' GROUP BY t.ord, t.tbl, k.value HAVING count(*) > 1 LIMIT 1
-            """)
+            """
+        )
+        // Spelled in two ways that mean the same.
+        throw TidemarkError(.malformedRequest, message, fix: fix)
     }
 
     private func place(of row: Row) -> TidemarkError.Place {
         TidemarkError.Place(
-            changeSet: row["ord"], table: row["tbl"], key: row.hasColumn("key") ? row["key"] : nil,
-            column: row.hasColumn("col") ? row["col"] : nil)
+            changeSet: row["ord"],
+            table: text("tbl", of: row),
+            key: text("key", of: row),
+            column: text("col", of: row)
+        )
+    }
+
+    /// A part of a place, as text whatever the sender wrote there.
+    private func text(_ column: String, of row: Row) -> String? {
+        guard let value: DatabaseValue = row[column], !value.isNull else { return nil }
+        return String.fromDatabaseValue(value) ?? "\(value)"
     }
 }

@@ -2,9 +2,9 @@ package import GRDB
 
 /// Where change sets lie between their JSON and their tables: a row a record, a row a cell.
 ///
-/// `tidemark_staged_set` holds a change set as text, `tidemark_staged` what it does to which record,
-/// `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the server what devices
-/// send, the device what the server answers and what its own outbox replays.
+/// `tidemark_staged_set` holds a change set as text, `tidemark_staged` what it does to which
+/// record, `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the
+/// server what devices send, the device what the server answers and what its own outbox replays.
 package enum StagingTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY, json TEXT NOT NULL);

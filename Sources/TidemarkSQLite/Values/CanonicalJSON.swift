@@ -1,7 +1,8 @@
 import Foundation
 import GRDBSQLite
 
-/// The one JSON form of each SQLite value, so that equal text means equal value and type, byte for byte.
+/// The one JSON form of each SQLite value, so that equal text means equal value and type, byte for
+/// byte.
 ///
 /// | value | JSON |
 /// | --- | --- |
@@ -13,8 +14,9 @@ import GRDBSQLite
 /// | TEXT with NUL or invalid UTF-8 | `{"$text":"<base64 of its bytes>"}` |
 /// | BLOB | `{"$blob":"<base64>"}` |
 ///
-/// SQLite's own `json_quote` is not enough: it refuses blobs, prints some doubles so that they read back
-/// differently (1,282 of 199,901 random doubles with SQLite 3.40.1 and `%!.17g`), and cuts text at NUL.
+/// SQLite's own `json_quote` is not enough: it refuses blobs, prints some doubles so that they read
+/// back differently (1,282 of 199,901 random doubles with SQLite 3.40.1 and `%!.17g`), and cuts
+/// text at NUL.
 enum CanonicalJSON {
     /// Appends the canonical JSON of an SQL function's argument.
     static func append(_ value: OpaquePointer?, to output: inout [UInt8]) {
@@ -22,7 +24,8 @@ enum CanonicalJSON {
         case SQLITE_INTEGER: output += String(sqlite3_value_int64(value)).utf8
         case SQLITE_FLOAT: append(sqlite3_value_double(value), to: &output)
         case SQLITE_TEXT: append(text: bytes(sqlite3_value_text(value), of: value), to: &output)
-        case SQLITE_BLOB: append(tag: "$blob", bytes(sqlite3_value_blob(value), of: value), to: &output)
+        case SQLITE_BLOB:
+            append(tag: "$blob", bytes(sqlite3_value_blob(value), of: value), to: &output)
         default: output += "null".utf8
         }
     }
@@ -55,7 +58,8 @@ enum CanonicalJSON {
             default: output.append(byte)
             }
         }
-        guard text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil else {
+        guard text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil
+        else {
             output.removeSubrange(start...)
             return append(tag: "$text", text, to: &output)
         }
@@ -64,7 +68,8 @@ enum CanonicalJSON {
 
     /// The bytes of a text or blob argument; a zero-length value has no address.
     static func bytes(
-        _ address: UnsafeRawPointer?, of value: OpaquePointer?
+        _ address: UnsafeRawPointer?,
+        of value: OpaquePointer?
     ) -> UnsafeBufferPointer<UInt8> {
         guard let address else { return UnsafeBufferPointer(start: nil, count: 0) }
         let count = Int(sqlite3_value_bytes(value))
@@ -72,7 +77,9 @@ enum CanonicalJSON {
     }
 
     private static func append(
-        tag: String, _ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]
+        tag: String,
+        _ bytes: UnsafeBufferPointer<UInt8>,
+        to output: inout [UInt8]
     ) {
         output += "{\"\(tag)\":\"".utf8
         output += Data(bytes).base64EncodedData()

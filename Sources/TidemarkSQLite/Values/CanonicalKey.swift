@@ -2,10 +2,11 @@ import Foundation
 
 /// A key's JSON, as somebody may have typed it, in canonical form.
 ///
-/// - Parameter json: A value, or an array of values for a composite key.
-/// - Throws: ``InvalidValue`` when a part is no value of a column.
+/// It is a value, or an array of values for a composite key.
 func canonicalKey(json: String) throws(InvalidValue) -> [UInt8] {
-    guard json.first == "[" else { return try DecodedValue(json: json).canonicalJSON }
+    guard json.utf8.first == UInt8(ascii: "[") else {
+        return try DecodedValue(json: json).canonicalJSON
+    }
     var output: [UInt8] = [UInt8(ascii: "[")]
     for (index, element) in try elements(of: json).enumerated() {
         if index > 0 { output.append(UInt8(ascii: ",")) }
@@ -16,40 +17,42 @@ func canonicalKey(json: String) throws(InvalidValue) -> [UInt8] {
 }
 
 /// Splits a JSON array, known to be valid, into the JSON of its elements.
+///
+/// Byte by byte: a quote followed by a combining accent is one `Character`, but still a quote.
 private func elements(of array: String) throws(InvalidValue) -> [String] {
-    var elements: [String] = []
-    var current = ""
+    var elements: [[UInt8]] = []
+    var current: [UInt8] = []
     var (depth, isInString, isEscaped) = (0, false, false)
-    for character in array.dropFirst().dropLast() {
+    for byte in array.utf8.dropFirst().dropLast() {
         if isInString {
-            current.append(character)
+            current.append(byte)
             if isEscaped {
                 isEscaped = false
-            } else if character == "\\" {
+            } else if byte == UInt8(ascii: "\\") {
                 isEscaped = true
-            } else if character == "\"" {
+            } else if byte == UInt8(ascii: "\"") {
                 isInString = false
             }
             continue
         }
-        switch character {
-        case ",":
+        switch byte {
+        case UInt8(ascii: ","):
             if depth == 0 {
                 elements.append(current)
-                current = ""
+                current = []
                 continue
             }
-        case "{", "[": depth += 1
-        case "}", "]": depth -= 1
-        case "\"": isInString = true
-        case " ", "\n", "\t", "\r", "\r\n": continue
+        case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+        case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
+        case UInt8(ascii: "\""): isInString = true
+        case UInt8(ascii: " "), UInt8(ascii: "\n"), UInt8(ascii: "\t"), UInt8(ascii: "\r"): continue
         default: break
         }
-        current.append(character)
+        current.append(byte)
     }
     if !current.isEmpty { elements.append(current) }
     guard elements.allSatisfy({ !$0.isEmpty }) else {
         throw InvalidValue(reason: "is not a JSON array of values")
     }
-    return elements
+    return elements.map { String(decoding: $0, as: UTF8.self) }
 }

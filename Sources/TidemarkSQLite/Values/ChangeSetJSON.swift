@@ -1,15 +1,16 @@
 package import GRDB
 package import TidemarkCore
 
-/// Writes a change set in the form of the protocol. The rows become JSON inside SQLite, one query a table; Swift
-/// puts the envelope around them.
+/// Writes a change set in the form of the protocol.
+///
+/// The rows become JSON inside SQLite, one query a table; Swift puts the envelope around them.
 package enum ChangeSetJSON {
     /// Where the records of one table come from.
     package struct Source {
         /// The table.
         package let table: SyncedTable
-        /// A query that yields `key` in canonical JSON, `operation`, and `members`: the record's attributes as JSON
-        /// without braces, or NULL when it has none.
+        /// A query that yields `key` in canonical JSON, `operation`, and `members`: the record's
+        /// attributes as JSON without braces, or NULL when it has none.
         package let sql: String
         /// The query's arguments.
         package let arguments: StatementArguments
@@ -22,10 +23,13 @@ package enum ChangeSetJSON {
 
     /// Renders a change set.
     ///
-    /// - Parameter envelope: The members in front of `types`, each as `"name":json`.
-    package static func render(envelope: [String], _ sources: [Source], in db: Database) throws -> String {
+    /// `envelope` are the members in front of `types`, each as `"name":json`.
+    package static func render(envelope: [String], _ sources: [Source], in db: Database) throws
+        -> String
+    {
         let types = sources.map { quote($0.table.name) }.joined(separator: ",")
-        let parts = envelope + [#""types":[\#(types)]"#]
+        let parts =
+            envelope + [#""types":[\#(types)]"#]
             + (try sources.map { "\(quote($0.table.name)):\(try render($0, in: db))" })
         return "{\(parts.joined(separator: ","))}"
     }
@@ -41,7 +45,8 @@ package enum ChangeSetJSON {
         let name =
             switch source.table.keyKind {
             case .integer: "'\"' || key || '\"'"
-            case .text: "key"
+            // A blob in a TEXT column is no JSON string, and has to become one.
+            case .text: "CASE WHEN key LIKE '\"%' THEN key ELSE json_quote(key) END"
             case .general: "json_quote(key)"
             }
         let row = try Row.fetchOne(
@@ -52,9 +57,13 @@ package enum ChangeSetJSON {
                         group_concat(key) FILTER (WHERE operation = 'delete') AS deletes,
                         group_concat(\(name) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL) AS attributes
                     FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)
-                    """), arguments: source.arguments)
+                    """
+            ),
+            arguments: source.arguments
+        )
         let list = { (column: String) in "[\(row?[column] as String? ?? "")]" }
-        return #"{"create":\#(list("creates")),"update":\#(list("updates")),"delete":\#(list("deletes")),"#
+        return
+            #"{"create":\#(list("creates")),"update":\#(list("updates")),"delete":\#(list("deletes")),"#
             + #""attributes":{\#(row?["attributes"] as String? ?? "")}}"#
     }
 }

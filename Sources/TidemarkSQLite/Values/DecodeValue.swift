@@ -1,7 +1,7 @@
 import Foundation
 
-/// A value read from the JSON of the wire, for the few forms that SQLite's JSON functions do not read exactly:
-/// doubles, tagged objects, and strings with escapes that they cut or mangle.
+/// A value read from the JSON of the wire, for the few forms that SQLite's JSON functions do not
+/// read exactly: doubles, tagged objects, and strings with escapes that they cut or mangle.
 enum DecodedValue: Equatable {
     case null
     case integer(Int64)
@@ -13,7 +13,7 @@ enum DecodedValue: Equatable {
     ///
     /// - Throws: ``InvalidValue`` with the reason, in words that fit after a column's name.
     init(json: String) throws(InvalidValue) {
-        switch json.first {
+        switch json.utf8.first.map({ Character(Unicode.Scalar($0)) }) {
         case "{": self = try Self.tagged(json)
         case "\"": self = .text(try Self.string(json))
         case "n": self = .null
@@ -55,20 +55,52 @@ enum DecodedValue: Equatable {
     }
 
     private static func string(_ json: String) throws(InvalidValue) -> [UInt8] {
-        let parsed = try? JSONSerialization.jsonObject(
-            with: Data(json.utf8), options: .fragmentsAllowed)
-        // Foundation tells only that it failed; the cause is an escape that is no character.
-        guard let text = parsed as? String else {
+        var output: [UInt8] = []
+        var rest = Array(json.utf8.dropFirst().dropLast())[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "\\"), let escape = rest.popFirst() else {
+                output.append(byte)
+                continue
+            }
+            switch escape {
+            case UInt8(ascii: "b"): output.append(0x08)
+            case UInt8(ascii: "t"): output.append(0x09)
+            case UInt8(ascii: "n"): output.append(0x0A)
+            case UInt8(ascii: "f"): output.append(0x0C)
+            case UInt8(ascii: "r"): output.append(0x0D)
+            case UInt8(ascii: "u"): output += String(try character(&rest)).utf8
+            default: output.append(escape)
+            }
+        }
+        return output
+    }
+
+    /// Reads what follows `\u`, both halves of a surrogate pair.
+    private static func character(_ rest: inout ArraySlice<UInt8>) throws(InvalidValue)
+        -> Character
+    {
+        var value = codeUnit(&rest) ?? 0xD800
+        if 0xD800..<0xDC00 ~= value, rest.starts(with: #"\u"#.utf8) {
+            rest.removeFirst(2)
+            let low = codeUnit(&rest) ?? 0
+            value = 0xDC00..<0xE000 ~= low ? 0x10000 + (value - 0xD800) << 10 + low - 0xDC00 : value
+        }
+        guard let scalar = Unicode.Scalar(value) else {
             throw InvalidValue(reason: "is a string with an escape that is no character")
         }
-        return Array(text.utf8)
+        return Character(scalar)
+    }
+
+    private static func codeUnit(_ rest: inout ArraySlice<UInt8>) -> UInt32? {
+        defer { rest = rest.dropFirst(4) }
+        return UInt32(String(decoding: rest.prefix(4), as: UTF8.self), radix: 16)
     }
 
     private static func tagged(_ json: String) throws(InvalidValue) -> Self {
-        let parsed = try? JSONSerialization.jsonObject(with: Data(json.utf8))
-        // Any failure to parse is the same to the sender: the object is none of the three known forms.
-        let object = parsed as? [String: String] ?? [:]
-        guard object.count == 1, let (tag, content) = object.first else {
+        let object = parsed(json) as? [String: String] ?? [:]
+        guard object.count == 1, let (tag, content) = object.first,
+            json.ranges(of: "\"\(tag)\"").count == 1
+        else {
             throw InvalidValue(reason: unknownTag)
         }
         switch (tag, Data(base64Encoded: content), content) {
@@ -77,6 +109,18 @@ enum DecodedValue: Equatable {
         case ("$real", _, "Infinity"): return .real(.infinity)
         case ("$real", _, "-Infinity"): return .real(-.infinity)
         default: throw InvalidValue(reason: unknownTag)
+        }
+    }
+
+    /// The value that Foundation reads; nil when it reads none, which is all that it tells.
+    private static func parsed(_ json: String) -> Any? {
+        do {
+            return try JSONSerialization.jsonObject(
+                with: Data(json.utf8),
+                options: .fragmentsAllowed
+            )
+        } catch {
+            return nil
         }
     }
 

@@ -12,6 +12,7 @@ package enum KeySQL {
     /// The value of one key column, out of a key in canonical JSON.
     package static func part(_ table: SyncedTable, _ position: Int, of key: String) -> String {
         if table.keyKind == .integer { return "CAST(\(key) AS INTEGER)" }
-        return table.key.count == 1 ? "tidemark_decode(\(key))" : "tidemark_decode(\(key) -> \(position))"
+        return table.key.count == 1
+            ? "tidemark_decode(\(key))" : "tidemark_decode(\(key) -> \(position))"
     }
 }

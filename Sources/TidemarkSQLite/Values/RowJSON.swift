@@ -5,18 +5,19 @@ package import TidemarkCore
 /// SQLite takes at most 127 arguments a function, hence the chunks.
 package enum RowJSON {
     /// The canonical key of a row whose key columns are called with a prefix.
-    package static func key(_ table: SyncedTable, prefix: String = "", alias: String = "") -> String {
+    package static func key(_ table: SyncedTable, prefix: String = "", alias: String = "") -> String
+    {
         let columns = table.key.map { alias + SQLText.name(prefix + $0) }
         return "tidemark_key(\(columns.joined(separator: ", ")))"
     }
 
     /// A JSON object of columns.
     ///
-    /// - Parameters:
-    ///   - columns: The columns' names, which become the members' names.
-    ///   - prefix: What stands before the quoted name, for instance `t.`.
-    ///   - side: What stands in front of the name within the quotes, for instance `old_`.
-    package static func object(_ columns: [String], prefix: String = "", side: String = "") -> String {
+    /// The columns' names become the members' names. `prefix` stands before the quoted name, for
+    /// instance `t.`, and `side` in front of the name within the quotes, for instance `old_`.
+    package static func object(_ columns: [String], prefix: String = "", side: String = "")
+        -> String
+    {
         call("tidemark_members", columns, size: 60) {
             "\(SQLText.literal($0)), \(prefix)\(SQLText.name(side + $0))"
         }
@@ -30,7 +31,10 @@ package enum RowJSON {
     }
 
     private static func call(
-        _ function: String, _ columns: [String], size: Int, arguments: (String) -> String
+        _ function: String,
+        _ columns: [String],
+        size: Int,
+        arguments: (String) -> String
     ) -> String {
         let chunks = stride(from: 0, to: columns.count, by: size).map { start in
             let part = columns[start..<min(start + size, columns.count)]

@@ -3,8 +3,9 @@ import GRDBSQLite
 
 /// The SQL functions that the engine adds to its own connections.
 ///
-/// They turn rows into canonical JSON and back inside a statement, so that sets of rows never pass through a
-/// loop in Swift. Capture does not need them: triggers are pure SQL and work for any program.
+/// They turn rows into canonical JSON and back inside a statement, so that sets of rows never pass
+/// through a loop in Swift. Capture does not need them: triggers are pure SQL and work for any
+/// program.
 ///
 /// | function | result |
 /// | --- | --- |
@@ -13,12 +14,15 @@ import GRDBSQLite
 /// | `tidemark_changes(name, old, new, ...)` | the same of those that differ in type or bytes |
 /// | `tidemark_object(members, ...)` | the non-empty members as one JSON object |
 /// | `tidemark_decode(json)` | the SQLite value of a JSON value |
+/// | `tidemark_refusal(json)` | why `tidemark_canonical` would fail, or NULL |
 /// | `tidemark_canonical(json)` | a key's JSON, a value or an array of values, in canonical form |
 enum SQLFunctions {
     /// The marker with which a failure inside ``DecodedValue`` is told from SQLite's own errors.
     static let invalidValueMark = "tidemark invalid value: "
 
-    /// Adds the functions to a connection. Call once a connection, outside running statements.
+    /// Adds the functions to a connection.
+    ///
+    /// Call once a connection, outside running statements.
     static func register(on db: Database) throws {
         try add("tidemark_key", to: db) { context, count, values in
             SQLFunctions.result(context, SQLFunctions.key(count, values))
@@ -35,6 +39,9 @@ enum SQLFunctions {
         try add("tidemark_decode", to: db) { context, _, values in
             SQLFunctions.decode(context, values)
         }
+        try add("tidemark_refusal", to: db) { context, _, values in
+            SQLFunctions.refusal(context, values)
+        }
         try add("tidemark_canonical", to: db) { context, _, values in
             SQLFunctions.canonical(context, values)
         }
@@ -47,7 +54,16 @@ enum SQLFunctions {
     private static func add(_ name: String, to db: Database, _ function: Function) throws {
         let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY
         let code = sqlite3_create_function_v2(
-            db.sqliteConnection, name, -1, flags, nil, function, nil, nil, nil)
+            db.sqliteConnection,
+            name,
+            -1,
+            flags,
+            nil,
+            function,
+            nil,
+            nil,
+            nil
+        )
         guard code == SQLITE_OK else {
             throw DatabaseError(resultCode: ResultCode(rawValue: code))
         }
@@ -107,7 +123,9 @@ enum SQLFunctions {
     }
 
     private static func decode(_ context: OpaquePointer?, _ values: Values?) {
-        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
+        guard let pointer = sqlite3_value_text(values?[0]) else {
+            return sqlite3_result_null(context)
+        }
         do throws(InvalidValue) {
             switch try DecodedValue(json: String(cString: pointer)) {
             case .null: sqlite3_result_null(context)
@@ -134,11 +152,25 @@ enum SQLFunctions {
     }
 
     private static func canonical(_ context: OpaquePointer?, _ values: Values?) {
-        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
+        guard let pointer = sqlite3_value_text(values?[0]) else {
+            return sqlite3_result_null(context)
+        }
         do throws(InvalidValue) {
             result(context, try canonicalKey(json: String(cString: pointer)))
         } catch {
             sqlite3_result_error(context, invalidValueMark + error.reason, -1)
+        }
+    }
+
+    private static func refusal(_ context: OpaquePointer?, _ values: Values?) {
+        guard let pointer = sqlite3_value_text(values?[0]) else {
+            return sqlite3_result_null(context)
+        }
+        do throws(InvalidValue) {
+            _ = try canonicalKey(json: String(cString: pointer))
+            sqlite3_result_null(context)
+        } catch {
+            result(context, Array(error.reason.utf8))
         }
     }
 

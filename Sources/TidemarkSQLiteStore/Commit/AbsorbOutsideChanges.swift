@@ -3,40 +3,79 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
 
-/// Changes that the sqlite3 shell or another program made in the zone's own tables become a revision.
+/// Changes that the sqlite3 shell or another program made in the zone's own tables become a
+/// revision.
 ///
-/// Their triggers captured them; here they are reduced and logged like a device's change set, without an author.
-/// Where transactions ended outside is not known, so all that waits is one revision: a union of
-/// transactions is still atomic.
+/// Their triggers captured them; here they are reduced and logged like a device's change set,
+/// without an author. Where transactions ended outside is not known, so all that waits is one
+/// revision: a union of transactions is still atomic.
 extension ZoneTransaction {
     package func absorbOutsideChanges() throws {
         guard let range = try ReduceCapture.pending(in: db) else { return }
         try ReduceCapture.reduce(range, schema: schema, in: db)
-        guard try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_reduced)") ?? false
+        guard
+            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
+                ?? false
         else { return try ReduceCapture.forget(range, schema: schema, in: db) }
+        try refuseUnfitKeys()
         try refuseBrokenOutside()
         let revision = try Int64.fetchOne(
-            db.cachedStatement(sql: "UPDATE tidemark_zone SET revision = revision + 1 RETURNING revision"))
+            db.cachedStatement(
+                sql: "UPDATE tidemark_zone SET revision = revision + 1 RETURNING revision"
+            )
+        )
         try logReduced(id: nil, device: nil, revision: revision ?? 0, ord: nil)
         try ReduceCapture.forget(range, schema: schema, in: db)
     }
 
-    /// A program with `foreign_keys` off can leave references that point at nothing. No device may see one, so the
-    /// zone waits until somebody mends the rows; nothing is lost meanwhile.
+    /// Keys that no device can name: ids that stand for records not yet synced, and NULL, which
+    /// SQLite takes in most primary keys.
+    private func refuseUnfitKeys() throws {
+        let unfit = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT r.tbl, r.key FROM temp.tidemark_reduced AS r
+                JOIN temp.tidemark_table AS t ON t.tbl = r.tbl
+                WHERE r.operation <> 'delete' AND CASE t.kind
+                    WHEN 'integer' THEN CAST(r.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
+                    ELSE r.key = 'null' OR json_type(r.key) = 'array'
+                        AND EXISTS (SELECT 1 FROM json_each(r.key) WHERE type = 'null')
+                END LIMIT 1
+                """
+        )
+        guard let unfit else { return }
+        throw TidemarkError(
+            .unavailable,
+            "A row written into the zone's file has a key that is NULL, below 0 or above 2^52 - 1.",
+            fix: "Give it another key in the file, or delete it.",
+            place: .init(table: unfit["tbl"], key: unfit["key"])
+        )
+    }
+
+    /// A program with `foreign_keys` off can leave references that point at nothing.
+    ///
+    /// No device may see one, so the zone waits until somebody mends the rows; nothing is lost
+    /// meanwhile.
     private func refuseBrokenOutside() throws {
         let changed = try Row.fetchAll(
-            db, sql: "SELECT DISTINCT tbl, operation = 'delete' AS deleted FROM temp.tidemark_reduced")
+            db,
+            sql: "SELECT DISTINCT tbl, operation = 'delete' AS deleted FROM temp.tidemark_reduced"
+        )
         let written = Set(changed.filter { !($0["deleted"] as Bool) }.map { $0["tbl"] as String })
         let emptied = Set(changed.filter { $0["deleted"] }.map { $0["tbl"] as String })
         let check = ForeignKeyCheck(db, schema: schema)
         for table in schema.tables
-        where written.contains(table.name) || table.references.contains(where: { emptied.contains($0.parent) }) {
+        where written.contains(table.name)
+            || table.references.contains(where: { emptied.contains($0.parent) })
+        {
             guard let broken = try check.broken(in: table, limit: 1).first else { continue }
             throw TidemarkError(
                 .unavailable,
                 "A row written into the zone's file refers to \(broken.parent) \(broken.parentKey), which does not exist.",
-                fix: "Mend it in the file: insert the parent, or update or delete the child; PRAGMA foreign_key_check lists all.",
-                place: .init(table: broken.table, key: broken.key, column: broken.column))
+                fix:
+                    "Mend it in the file: insert the parent, or update or delete the child; PRAGMA foreign_key_check lists all.",
+                place: .init(table: broken.table, key: broken.key, column: broken.column)
+            )
         }
     }
 }

@@ -25,24 +25,39 @@ extension ZoneTransaction {
                 ConflictReason(table: table, key: "", columns: columns, rule: .unique)
             ])
         case .SQLITE_CONSTRAINT_FOREIGNKEY:
-            return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])
+            return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)]
+            )
         default:
             return .refusal(
                 TidemarkError(
-                    .constraintViolated, "The table refuses a record: \(error.message ?? "a constraint failed").",
-                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: columns.first)))
+                    .constraintViolated,
+                    "The table refuses a record: \(error.message ?? "a constraint failed").",
+                    fix:
+                        "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+                    place: .init(
+                        changeSet: ord,
+                        table: table.isEmpty ? nil : table,
+                        column: columns.first
+                    )
+                )
+            )
         }
     }
 
-    /// The table and columns of a message such as `UNIQUE constraint failed: zones.name, zones.area`.
+    /// The table and columns of a message such as `UNIQUE constraint failed: zones.name,
+    /// zones.area`, or the table alone where it names no column.
     private func place(of error: DatabaseError) -> (table: String, columns: [String]) {
-        let names = (error.message ?? "").split(separator: ": ").last.map { $0.split(separator: ", ") } ?? []
+        let names =
+            (error.message ?? "").split(separator: ": ").last.map { $0.split(separator: ", ") }
+            ?? []
         for table in schema.tables {
             let columns = table.columns.map(\.name).filter { names.contains("\(table.name).\($0)") }
             if !columns.isEmpty { return (table.name, columns) }
         }
-        return ("", [])
+        // The message of a CHECK has only its expression; the statement has the table.
+        let sql = error.sql ?? ""
+        let table = schema.tables.first { sql.contains(" main.\(SQLText.name($0.name)) ") }
+        return (table?.name ?? "", [])
     }
 
     // MARK: References
@@ -50,48 +65,85 @@ extension ZoneTransaction {
     private func refuseBroken(_ check: ForeignKeyCheck, _ ord: Int) throws {
         let touched = Set(try touchedTables(ord).map(\.name))
         let suspects = schema.tables.filter { table in
-            touched.contains(table.name) || table.references.contains { touched.contains($0.parent) }
+            touched.contains(table.name)
+                || table.references.contains { touched.contains($0.parent) }
         }
         let broken = try suspects.flatMap { try check.broken(in: $0) }
         let reasons = try broken.map { reference -> ConflictReason in
             guard try isStaged(reference.table, reference.key, ord) else {
                 return ConflictReason(
-                    table: reference.parent, key: reference.parentKey, columns: [], rule: .referenced)
+                    table: reference.parent,
+                    key: reference.parentKey,
+                    columns: [],
+                    rule: .referenced
+                )
             }
             if reference.isToKey, try isStaged(reference.parent, reference.parentKey, ord) {
                 return ConflictReason(
-                    table: reference.parent, key: reference.parentKey, columns: [], rule: .referenced)
+                    table: reference.parent,
+                    key: reference.parentKey,
+                    columns: [],
+                    rule: .referenced
+                )
             }
             guard reference.isToKey, try wasDeleted(reference.parent, reference.parentKey) else {
                 throw Violation.refusal(
                     TidemarkError(
                         .brokenReference,
                         "The record refers to \(reference.parent) \(reference.parentKey), which does not exist.",
-                        fix: "Create the parent in the same or an earlier change set, or refer to another.",
+                        fix:
+                            "Create the parent in the same or an earlier change set, or refer to another.",
                         place: .init(
-                            changeSet: ord, table: reference.table, key: reference.key,
-                            column: reference.column)))
+                            changeSet: ord,
+                            table: reference.table,
+                            key: try sentKey(reference.table, reference.key, ord),
+                            column: reference.column
+                        )
+                    )
+                )
             }
             return ConflictReason(
-                table: reference.table, key: reference.key, columns: [reference.column],
-                rule: .parentDeleted)
+                table: reference.table,
+                key: reference.key,
+                columns: [reference.column],
+                rule: .parentDeleted
+            )
         }
         throw Violation.conflict(
             reasons.isEmpty
-                ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons)
+                ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons
+        )
+    }
+
+    /// The key under which the author knows a record: for a new one the temporary id.
+    private func sentKey(_ table: String, _ key: String, _ ord: Int) throws -> String {
+        try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT coalesce(old_key, key) FROM temp.tidemark_staged
+                    WHERE ord = ? AND tbl = ? AND key = ?
+                    """
+            ),
+            arguments: [ord, table, key]
+        ) ?? key
     }
 
     private func isStaged(_ table: String, _ key: String, _ ord: Int) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND key = ?)"),
-            arguments: [ord, table, key]) ?? false
+                sql:
+                    "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND key = ?)"
+            ),
+            arguments: [ord, table, key]
+        ) ?? false
     }
 
     private func wasDeleted(_ table: String, _ key: String) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_log WHERE tbl = ? AND key = ?)"),
-            arguments: [table, key]) ?? false
+                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_log WHERE tbl = ? AND key = ?)"
+            ),
+            arguments: [table, key]
+        ) ?? false
     }
 }

@@ -3,7 +3,8 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
 
-/// Permanent ids: given in the commit that creates the records, and put wherever a temporary id stood.
+/// Permanent ids: given in the commit that creates the records, and put wherever a temporary id
+/// stood.
 extension ZoneTransaction {
     package func recallIdentities(device: String?) throws {
         guard let device else { return }
@@ -21,12 +22,17 @@ extension ZoneTransaction {
                     WHERE t.kind = 'integer' AND s.operation <> 'create' AND s.key LIKE '-%'
                 ) AS wanted JOIN tidemark_idmap AS m
                     ON m.device = ? AND m.tbl = wanted.tbl AND m.temporary = wanted.temporary
-                """, arguments: [device])
+                """,
+            arguments: [device]
+        )
     }
 
     package func begin(_ ord: Int, device: String?) throws -> Int64 {
         let revision = try Int64.fetchOne(
-            db.cachedStatement(sql: "UPDATE tidemark_zone SET revision = revision + 1 RETURNING revision"))
+            db.cachedStatement(
+                sql: "UPDATE tidemark_zone SET revision = revision + 1 RETURNING revision"
+            )
+        )
         for table in try tablesWithTemporaryCreates(ord) { try assign(table, ord, device) }
         try rewriteKeys(ord)
         try rewriteReferences(ord)
@@ -39,21 +45,29 @@ extension ZoneTransaction {
                 sql: """
                     SELECT DISTINCT s.tbl FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
                     WHERE ord = ? AND operation = 'create' AND t.kind = 'integer' ORDER BY s.tbl
-                    """), arguments: [ord]
+                    """
+            ),
+            arguments: [ord]
         ).compactMap { schema.byName[$0] }
     }
 
-    /// Gives ids to one table's new records. An id is never given twice, also when its record is long gone.
+    /// Gives ids to one table's new records.
+    ///
+    /// An id is never given twice, also when its record is long gone.
     private func assign(_ table: SyncedTable, _ ord: Int, _ device: String?) throws {
         let name = SQLText.name(table.name)
         let highest = "(SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(name))"
-        let counter = table.isAutoincrement ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1)" : "0"
+        let counter =
+            table.isAutoincrement ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1)" : "0"
         let first = try Int64.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT max(coalesce((SELECT next FROM tidemark_identity WHERE tbl = ?1), 1),
                         coalesce(\(highest), 0) + 1, coalesce(\(counter), 0) + 1)
-                    """), arguments: [table.name])
+                    """
+            ),
+            arguments: [table.name]
+        )
         do {
             try db.cachedStatement(
                 sql: """
@@ -80,9 +94,12 @@ extension ZoneTransaction {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw Violation.refusal(
                 TidemarkError(
-                    .invalidKey, "A temporary id was used for a record before.",
+                    .invalidKey,
+                    "A temporary id was used for a record before.",
                     fix: "Count down for each new record, and keep the counter.",
-                    place: .init(changeSet: ord, table: table.name)))
+                    place: .init(changeSet: ord, table: table.name)
+                )
+            )
         }
     }
 
@@ -101,7 +118,10 @@ extension ZoneTransaction {
                 sql: """
                     SELECT s.tbl, s.key FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
                     WHERE ord = ? AND t.kind = 'integer' AND key LIKE '-%'
-                    """), arguments: [ord])
+                    """
+            ),
+            arguments: [ord]
+        )
         if let unknown { throw unknownTemporaryId(ord, unknown) }
         guard renamed > 0 else { return }
         try db.cachedStatement(
@@ -129,11 +149,15 @@ extension ZoneTransaction {
         let unknown = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT s.tbl, s.key, c.col FROM temp.tidemark_staged AS s
+                    SELECT s.tbl, coalesce(s.old_key, s.key) AS key, c.col
+                    FROM temp.tidemark_staged AS s
                         JOIN temp.tidemark_staged_cell AS c USING (rec)
                         JOIN temp.tidemark_reference AS r ON r.tbl = s.tbl AND r.col = c.col
                     WHERE s.ord = ? AND typeof(c.value) = 'integer' AND c.value < 0
-                    """), arguments: [ord])
+                    """
+            ),
+            arguments: [ord]
+        )
         if let unknown { throw unknownTemporaryId(ord, unknown) }
         guard rewritten > 0 else { return }
         try db.cachedStatement(
@@ -158,10 +182,17 @@ extension ZoneTransaction {
     private func unknownTemporaryId(_ ord: Int, _ row: Row) -> Violation {
         .refusal(
             TidemarkError(
-                .unknownTemporaryId, "A negative id stands for no record that this device created.",
-                fix: "Create the record in this change set or in an earlier one of the same device.",
+                .unknownTemporaryId,
+                "A negative id stands for no record that this device created.",
+                fix:
+                    "Create the record in this change set or in an earlier one of the same device.",
                 place: .init(
-                    changeSet: ord, table: row["tbl"], key: row["key"],
-                    column: row.hasColumn("col") ? row["col"] : nil)))
+                    changeSet: ord,
+                    table: row["tbl"],
+                    key: row["key"],
+                    column: row.hasColumn("col") ? row["col"] : nil
+                )
+            )
+        )
     }
 }

@@ -8,38 +8,62 @@ extension ZoneTransaction {
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
         let text = String(decoding: body, as: UTF8.self)
-        guard try Bool.fetchOne(db, sql: "SELECT json_valid(?) AND json_type(?1) = 'object'", arguments: [text]) ?? false
+        guard
+            try Bool.fetchOne(
+                db,
+                sql: "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) = 'object' ELSE 0 END",
+                arguments: [text]
+            ) ?? false
         else { throw Self.malformed(body) }
         try refuseUnknownMembers(text)
+        try refuseNonText(text)
         let row = try Row.fetchOne(
             db,
             sql: """
-                SELECT json_type(?1, '$.maxRevision') AS revision_type, ?1 ->> '$.maxRevision' AS revision,
+                SELECT CASE json_type(?1, '$.maxRevision') WHEN 'integer'
+                        THEN typeof(?1 ->> '$.maxRevision') END AS revision_type,
+                    ?1 ->> '$.maxRevision' AS revision,
                     ?1 ->> '$.device' AS device, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.schema' AS schema,
-                    json_type(?1, '$.limit') AS limit_type, ?1 ->> '$.limit' AS "limit",
+                    CASE json_type(?1, '$.limit') WHEN 'integer' THEN typeof(?1 ->> '$.limit')
+                        ELSE json_type(?1, '$.limit') END AS limit_type, ?1 ->> '$.limit' AS "limit",
                     coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
                     coalesce(?1 -> '$.changeSets', '[]') AS sets
-                """, arguments: [text])
+                """,
+            arguments: [text]
+        )
         guard let row, row["revision_type"] as String? == "integer",
             let revision = row["revision"] as Int64?, revision >= 0
         else {
             throw Self.envelopeError(
-                "maxRevision is missing or is no revision.", "the latest revision that you have, 0 at first")
+                "maxRevision is missing or is no revision.",
+                "the latest revision that you have, 0 at first"
+            )
         }
         guard row["sets_type"] as String? == "array" else {
-            throw Self.envelopeError("changeSets is not an array.", "an array of change sets, possibly empty")
+            throw Self.envelopeError(
+                "changeSets is not an array.",
+                "an array of change sets, possibly empty"
+            )
         }
         let limitType: String? = row["limit_type"]
         let limit: Int? = limitType == "integer" ? row["limit"] : nil
         guard limitType == nil || (limit ?? 0) > 0 else {
             throw Self.envelopeError(
-                "limit is no positive integer.", "the most revisions that you want in the answer")
+                "limit is no positive integer.",
+                "the most revisions that you want in the answer"
+            )
         }
         try staging.stage(changeSets: row["sets"])
         try refuseForeignIds()
+        try refuseOldIds()
         return SyncRequest(
-            maxRevision: revision, device: row["device"], epoch: row["epoch"], schema: row["schema"],
-            limit: limit, changeSets: try envelopes(limits))
+            maxRevision: revision,
+            device: row["device"],
+            epoch: row["epoch"],
+            schema: row["schema"],
+            limit: limit,
+            changeSets: try envelopes(limits)
+        )
     }
 
     /// Reads id and `after` of each staged change set.
@@ -52,26 +76,39 @@ extension ZoneTransaction {
                     CASE json_type(json, '$.after') WHEN 'text' THEN json_array(json ->> '$.after')
                         WHEN 'array' THEN json -> '$.after' ELSE '[]' END AS after
                 FROM temp.tidemark_staged_set ORDER BY ord
-                """)
+                """
+        )
         guard rows.count <= limits.changeSetsPerRequestMax else {
             throw TidemarkError(
-                .tooLarge, "The request has \(rows.count) change sets.",
-                fix: "Send at most \(limits.changeSetsPerRequestMax) at a time.")
+                .tooLarge,
+                "The request has \(rows.count) change sets.",
+                fix: "Send at most \(limits.changeSetsPerRequestMax) at a time."
+            )
         }
         return try rows.map { row in
             let after = try String.fetchAll(
-                db.cachedStatement(sql: "SELECT lower(value) FROM json_each(?)"), arguments: [row["after"]])
+                db.cachedStatement(sql: "SELECT coalesce(lower(value), '') FROM json_each(?)"),
+                arguments: [row["after"]]
+            )
             let id: String? = row["id"]
             guard ([id].compactMap { $0 } + after).allSatisfy({ UUID(uuidString: $0) != nil }),
                 ["text", nil].contains(row["id_type"] as String?),
                 ["text", "array", nil].contains(row["after_type"] as String?)
             else {
                 throw TidemarkError(
-                    .malformedRequest, "id or after is not a UUID.",
-                    fix: "An id is 128 random bits written as a UUID; after names one, or is an array of some.",
-                    place: .init(changeSet: row["ord"]))
+                    .malformedRequest,
+                    "id or after is not a UUID.",
+                    fix:
+                        "An id is 128 random bits written as a UUID; after names one, or is an array of some.",
+                    place: .init(changeSet: row["ord"])
+                )
             }
-            return SyncRequest.Envelope(ord: row["ord"], id: id, after: after, hash: ContentHash.of(row["json"]))
+            return SyncRequest.Envelope(
+                ord: row["ord"],
+                id: id,
+                after: after,
+                hash: ContentHash.of(row["json"])
+            )
         }
     }
 
@@ -82,23 +119,66 @@ extension ZoneTransaction {
             sql: """
                 SELECT ord, tbl, key FROM temp.tidemark_staged JOIN temp.tidemark_table AS t USING (tbl)
                 WHERE t.kind = 'integer' AND operation = 'create' AND key NOT LIKE '-%' LIMIT 1
-                """)
+                """
+        )
         guard let row else { return }
         throw TidemarkError(
-            .invalidKey, "A record of this table is created under a temporary id, which is negative.",
+            .invalidKey,
+            "A record of this table is created under a temporary id, which is negative.",
             fix: "Create it as -1, -2 and so on; the answer tells the permanent id.",
-            place: .init(changeSet: row["ord"], table: row["tbl"], key: row["key"]))
+            place: .init(changeSet: row["ord"], table: row["tbl"], key: row["key"])
+        )
+    }
+
+    /// `__oldId__` stands in answers; what it says there comes from the server's own map.
+    private func refuseOldIds() throws {
+        let row = try Row.fetchOne(
+            db,
+            sql: "SELECT ord, tbl, key FROM temp.tidemark_staged WHERE old_key IS NOT NULL LIMIT 1"
+        )
+        guard let row else { return }
+        throw TidemarkError(
+            .unknownColumn,
+            "__oldId__ is the server's to write.",
+            fix: "List the temporary id in create; the answer tells the permanent one.",
+            place: .init(
+                changeSet: row["ord"],
+                table: row["tbl"],
+                key: row["key"],
+                column: "__oldId__"
+            )
+        )
     }
 
     private func refuseUnknownMembers(_ text: String) throws {
         let names = try String.fetchAll(db, sql: "SELECT key FROM json_each(?)", arguments: [text])
         if let unknown = names.first(where: { !WireName.requestMembers.contains($0) }) {
-            throw Self.envelopeError("The request has a member \(unknown).", "not part of the protocol")
+            throw Self.envelopeError(
+                "The request has a member \(unknown).",
+                "not part of the protocol"
+            )
         }
         guard Set(names).count == names.count else {
             throw TidemarkError(
-                .duplicateName, "The request has a member twice.", fix: "Give each name once.")
+                .duplicateName,
+                "The request has a member twice.",
+                fix: "Give each name once."
+            )
         }
+    }
+
+    /// Refuses members that have to be text and are not.
+    private func refuseNonText(_ text: String) throws {
+        let name = try String.fetchOne(
+            db,
+            sql: """
+                SELECT key FROM json_each(?)
+                WHERE key IN ('device', 'epoch', 'schema') AND type NOT IN ('text', 'null')
+                """,
+            arguments: [text]
+        )
+        guard let name else { return }
+        throw Self.envelopeError("\(name) is not a string.", "a string, and may be left out")
     }
 
     private static func envelopeError(_ message: String, _ fix: String) -> TidemarkError {
@@ -115,7 +195,9 @@ extension ZoneTransaction {
             cause = detail ?? "it is not JSON"
         }
         return TidemarkError(
-            .malformedRequest, "The body cannot be read: \(cause)",
-            fix: #"The shortest request is {"maxRevision":0,"changeSets":[]}."#)
+            .malformedRequest,
+            "The body cannot be read: \(cause)",
+            fix: #"The shortest request is {"maxRevision":0,"changeSets":[]}."#
+        )
     }
 }

@@ -5,7 +5,8 @@ import TidemarkSQLite
 
 /// The engine's view of one transaction on a zone's SQLite file.
 ///
-/// The connection was prepared for the schema, has `foreign_keys` on, and is inside an immediate transaction.
+/// The connection was prepared for the schema, has `foreign_keys` on, and is inside an immediate
+/// transaction.
 package struct ZoneTransaction: StoreTransaction {
     let db: Database
     let schema: SyncSchema
@@ -19,14 +20,21 @@ package struct ZoneTransaction: StoreTransaction {
     package func zone() throws -> ZoneState {
         guard
             let row = try Row.fetchOne(
-                db.cachedStatement(sql: "SELECT epoch, revision, horizon FROM tidemark_zone"))
+                db.cachedStatement(sql: "SELECT epoch, revision, horizon FROM tidemark_zone")
+            )
         else {
             throw TidemarkError(
-                .unusableFile, "The file is not a zone.", fix: "Serve it with `tidemark serve FILE`.")
+                .unusableFile,
+                "The file is not a zone.",
+                fix: "Serve it with `tidemark serve FILE`."
+            )
         }
         return ZoneState(
-            epoch: row["epoch"], revision: row["revision"], horizon: row["horizon"],
-            schema: ContentHash.of(schema.shape))
+            epoch: row["epoch"],
+            revision: row["revision"],
+            horizon: row["horizon"],
+            schema: ContentHash.of(schema.shape)
+        )
     }
 
     package func policy(of table: String) throws -> ConflictPolicy { schema.policy(of: table) }
@@ -39,7 +47,10 @@ package struct ZoneTransaction: StoreTransaction {
         }
         guard let result else {
             throw TidemarkError(
-                .internalFailure, "A savepoint ended without a result.", fix: "Please report this.")
+                .internalFailure,
+                "A savepoint ended without a result.",
+                fix: "Please report this."
+            )
         }
         return result
     }
@@ -49,10 +60,16 @@ package struct ZoneTransaction: StoreTransaction {
     package func verdict(of id: String) throws -> Verdict? {
         try Row.fetchOne(
             db.cachedStatement(
-                sql: "SELECT device, hash, revision, body FROM tidemark_verdict WHERE id = ?"),
+                sql: "SELECT device, hash, revision, body FROM tidemark_verdict WHERE id = ?"
+            ),
             arguments: [id]
         ).map {
-            Verdict(device: $0["device"], hash: $0["hash"], revision: $0["revision"], body: $0["body"])
+            Verdict(
+                device: $0["device"],
+                hash: $0["hash"],
+                revision: $0["revision"],
+                body: $0["body"]
+            )
         }
     }
 
@@ -61,12 +78,17 @@ package struct ZoneTransaction: StoreTransaction {
         let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         let missing = try String.fetchOne(
             db.cachedStatement(
-                sql: "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM tidemark_verdict)"),
-            arguments: [list])
+                sql:
+                    "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM tidemark_verdict)"
+            ),
+            arguments: [list]
+        )
         if let missing {
             throw TidemarkError(
-                .predecessorMissing, "The change set depends on \(missing), which has not arrived.",
-                fix: "Send \(missing) first, or in the same request before this one.")
+                .predecessorMissing,
+                "The change set depends on \(missing), which has not arrived.",
+                fix: "Send \(missing) first, or in the same request before this one."
+            )
         }
         let revisions = try Int64?.fetchAll(
             db.cachedStatement(
@@ -77,20 +99,29 @@ package struct ZoneTransaction: StoreTransaction {
                         SELECT j.value FROM ancestor JOIN tidemark_verdict AS v USING (id), json_each(v.after) AS j
                     )
                     SELECT v.revision FROM ancestor JOIN tidemark_verdict AS v USING (id)
-                    """), arguments: [list])
+                    """
+            ),
+            arguments: [list]
+        )
         let refused = try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM json_each(?) AS j JOIN tidemark_verdict AS v ON v.id = j.value
                     WHERE v.revision IS NULL)
-                    """), arguments: [list])
+                    """
+            ),
+            arguments: [list]
+        )
         return Ancestry(revisions: revisions.compactMap { $0 }, isRefused: refused ?? false)
     }
 
-    func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64?, body: String) throws {
+    func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64?, body: String)
+        throws
+    {
         guard let id = envelope.id else { return }
         let after = "[" + envelope.after.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        try db.cachedStatement(sql: "INSERT INTO tidemark_verdict VALUES (?, ?, ?, ?, ?, ?)").execute(
-            arguments: [id, device, envelope.hash, revision, after, body])
+        try db.cachedStatement(sql: "INSERT INTO tidemark_verdict VALUES (?, ?, ?, ?, ?, ?)")
+            .execute(
+                arguments: [id, device, envelope.hash, revision, after, body])
     }
 }

@@ -6,9 +6,10 @@ import TidemarkSQLite
 extension ChangeSetJSON.Source {
     /// What the last commit changed in a table.
     ///
-    /// - Parameter ord: The author's staged change set, whose temporary ids to name, for its author's copy.
+    /// With `ord`, the author's staged change set, the temporary ids are named: the author's copy.
     init(reduced table: SyncedTable, revision: Int64, authorOf ord: Int?) {
-        let old = "CASE WHEN s.old_key IS NULL THEN '' ELSE '\"__oldId__\":' || s.old_key || ',' END"
+        let old =
+            "CASE WHEN s.old_key IS NULL THEN '' ELSE '\"__oldId__\":' || s.old_key || ',' END"
         self.init(
             table: table,
             sql: """
@@ -18,7 +19,8 @@ extension ChangeSetJSON.Source {
                 LEFT JOIN temp.tidemark_staged AS s ON s.ord = ?3 AND s.tbl = r.tbl AND s.key = r.key
                 WHERE r.tbl = ?1
                 """,
-            arguments: [table.name, revision, ord])
+            arguments: [table.name, revision, ord]
+        )
     }
 
     /// The records of a table that `temp.tidemark_truth` lists, as they are now.
@@ -40,7 +42,8 @@ extension ChangeSetJSON.Source {
                     WHERE w.tbl = ?1
                 )
                 """,
-            arguments: [table.name])
+            arguments: [table.name]
+        )
     }
 }
 

@@ -6,14 +6,23 @@ import TidemarkSQLite
 /// The log: what a commit changed, as JSON ready to send, made once from the rows by the database.
 extension ZoneTransaction {
     package func log(
-        _ envelope: SyncRequest.Envelope, revision: Int64, device: String?
+        _ envelope: SyncRequest.Envelope,
+        revision: Int64,
+        device: String?
     ) throws -> String {
         var body = try ChangeSetJSON.render(
-            envelope: AnswerEnvelope(id: envelope.id, revision: revision).members, [], in: db)
+            envelope: AnswerEnvelope(id: envelope.id, revision: revision).members,
+            [],
+            in: db
+        )
         if let range = try ReduceCapture.pending(in: db) {
             try ReduceCapture.reduce(range, schema: schema, in: db)
             body = try logReduced(
-                id: envelope.id, device: device, revision: revision, ord: envelope.ord)
+                id: envelope.id,
+                device: device,
+                revision: revision,
+                ord: envelope.ord
+            )
             try ReduceCapture.forget(range, schema: schema, in: db)
         } else {
             try insertRevision(revision, envelope.id, device, body)
@@ -24,7 +33,7 @@ extension ZoneTransaction {
 
     /// Logs the reduced changes, and returns them as their author sees them.
     ///
-    /// - Parameter ord: The author's change set, whose temporary ids the author's copy names.
+    /// `ord` is the author's change set, whose temporary ids the author's copy names.
     @discardableResult
     func logReduced(id: String?, device: String?, revision: Int64, ord: Int?) throws -> String {
         try db.cachedStatement(
@@ -35,26 +44,54 @@ extension ZoneTransaction {
                 FROM temp.tidemark_reduced
                 """
         ).execute(arguments: [revision])
+        try retireIds()
         let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
         let tables = schema.tables.filter { names.contains($0.name) }
         let members = AnswerEnvelope(id: id, revision: revision).members
         let body = try ChangeSetJSON.render(
-            envelope: members, tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: nil) }, in: db)
+            envelope: members,
+            tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: nil) },
+            in: db
+        )
         try insertRevision(revision, id, device, body)
         guard let ord else { return body }
         return try ChangeSetJSON.render(
-            envelope: members, tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord) }, in: db)
+            envelope: members,
+            tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord) },
+            in: db
+        )
+    }
+
+    /// Keeps the ids that records have, or had, from ever being given again: whoever still refers
+    /// to a deleted record must not find another in its place.
+    private func retireIds() throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_identity (tbl, next)
+                SELECT r.tbl, max(CAST(r.key AS INTEGER)) + 1 FROM temp.tidemark_reduced AS r
+                JOIN temp.tidemark_table AS t ON t.tbl = r.tbl AND t.kind = 'integer'
+                WHERE true GROUP BY r.tbl
+                ON CONFLICT (tbl) DO UPDATE SET next = max(next, excluded.next)
+                """
+        ).execute()
     }
 
     private func insertRevision(
-        _ revision: Int64, _ id: String?, _ device: String?, _ body: String
+        _ revision: Int64,
+        _ id: String?,
+        _ device: String?,
+        _ body: String
     ) throws {
         try db.cachedStatement(sql: "INSERT INTO tidemark_revision VALUES (?, ?, ?, ?)").execute(
             arguments: [revision, id, device, body])
     }
 
     package func catchUp(
-        after revision: Int64, through last: Int64, limit: Int, bytesMax: Int, device: String?
+        after revision: Int64,
+        through last: Int64,
+        limit: Int,
+        bytesMax: Int,
+        device: String?
     ) throws -> CatchUp {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
@@ -62,7 +99,10 @@ extension ZoneTransaction {
                     SELECT r.revision, coalesce(v.body, r.body) AS body FROM tidemark_revision AS r
                     LEFT JOIN tidemark_verdict AS v ON v.id = r.id AND v.device = ?
                     WHERE r.revision > ? AND r.revision <= ? ORDER BY r.revision
-                    """), arguments: [device, revision, last])
+                    """
+            ),
+            arguments: [device, revision, last]
+        )
         var (bodies, bytes, reached) = ([String](), 0, revision)
         while let row = try rows.next() {
             let body: String = row["body"]

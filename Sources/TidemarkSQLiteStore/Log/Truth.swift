@@ -5,12 +5,15 @@ import TidemarkSQLite
 
 /// The truth for a refused change set, from which a device repairs itself without an undo log.
 ///
-/// Every record that the change set touched comes as it is now: whole in `update`, or in `delete` when there is
-/// none. With a refused deletion come the records that refer to it, and those that refer to them, because
-/// the device's own cascade may have taken them along; with a refused unique value comes its holder.
+/// Every record that the change set touched comes as it is now: whole in `update`, or in `delete`
+/// when there is none. With a refused deletion come the records that refer to it, and those that
+/// refer to them, because the device's own cascade may have taken them along; with a refused unique
+/// value comes its holder.
 extension ZoneTransaction {
     package func refuse(
-        _ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason]
+        _ envelope: SyncRequest.Envelope,
+        device: String?,
+        reasons: [ConflictReason]
     ) throws -> String {
         try db.execute(
             sql: """
@@ -18,7 +21,8 @@ extension ZoneTransaction {
                     tbl TEXT, key TEXT, follows INTEGER, PRIMARY KEY (tbl, key)
                 ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_truth;
-                """)
+                """
+        )
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_truth
@@ -28,21 +32,28 @@ extension ZoneTransaction {
         for reason in reasons where !reason.key.isEmpty {
             try add(reason.table, reason.key)
         }
-        if reasons.contains(where: { $0.rule == ConflictRule.unique.rawValue }) {
-            for table in try touchedTables(envelope.ord) { try addHolders(table, envelope.ord) }
+        let reasons = try reasons.flatMap { reason in
+            reason.rule == ConflictRule.unique.rawValue && reason.key.isEmpty
+                ? try holders(reason, envelope.ord) : [reason]
         }
         try addChildren()
         let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_truth")
-        let sources = schema.tables.filter { names.contains($0.name) }.map { ChangeSetJSON.Source(truth: $0) }
+        let sources = schema.tables.filter { names.contains($0.name) }.map {
+            ChangeSetJSON.Source(truth: $0)
+        }
         let body = try ChangeSetJSON.render(
-            envelope: AnswerEnvelope(id: envelope.id, reasons: reasons).members, sources, in: db)
+            envelope: AnswerEnvelope(id: envelope.id, reasons: reasons).members,
+            sources,
+            in: db
+        )
         try keep(envelope, device: device, revision: nil, body: body)
         return body
     }
 
     private func add(_ table: String, _ key: String) throws {
-        try db.cachedStatement(sql: "INSERT OR IGNORE INTO temp.tidemark_truth VALUES (?, ?, 0)").execute(
-            arguments: [table, key])
+        try db.cachedStatement(sql: "INSERT OR IGNORE INTO temp.tidemark_truth VALUES (?, ?, 0)")
+            .execute(
+                arguments: [table, key])
     }
 
     /// Adds the children of refused deletions, level by level.
@@ -73,22 +84,38 @@ extension ZoneTransaction {
         }
     }
 
-    /// Adds the records that hold the unique values which staged records wanted.
-    private func addHolders(_ table: SyncedTable, _ ord: Int) throws {
-        for unique in table.uniques where !unique.isEmpty {
-            let cells = unique.indices.map {
-                "JOIN temp.tidemark_staged_cell AS c\($0) ON c\($0).rec = s.rec AND c\($0).col = \(SQLText.literal(unique[$0]))"
-            }
-            let match = unique.indices.map { "t.\(SQLText.name(unique[$0])) = c\($0).value" }
-            try db.cachedStatement(
+    /// Adds the records that hold the unique values which staged records wanted, and names them in
+    /// the reason.
+    ///
+    /// Where a staged record sets only a part of the values, its holder is not looked for.
+    private func holders(_ reason: ConflictReason, _ ord: Int) throws -> [ConflictReason] {
+        guard let table = schema.byName[reason.table], !reason.columns.isEmpty else {
+            return [reason]
+        }
+        let cells = reason.columns.indices.map {
+            """
+            JOIN temp.tidemark_staged_cell AS c\($0)
+                ON c\($0).rec = s.rec AND c\($0).col = \(SQLText.literal(reason.columns[$0]))
+            """
+        }
+        let match = reason.columns.indices.map {
+            "t.\(SQLText.name(reason.columns[$0])) = c\($0).value"
+        }
+        let keys = try String.fetchAll(
+            db.cachedStatement(
                 sql: """
-                    INSERT OR IGNORE INTO temp.tidemark_truth
-                    SELECT s.tbl, \(RowJSON.key(table, alias: "t.")), 0
+                    SELECT DISTINCT \(RowJSON.key(table, alias: "t.")) AS holder
                     FROM temp.tidemark_staged AS s \(cells.joined(separator: " "))
                     JOIN main.\(SQLText.name(table.name)) AS t ON \(match.joined(separator: " AND "))
-                    WHERE s.ord = ? AND s.tbl = \(SQLText.literal(table.name))
+                    WHERE s.ord = ? AND s.tbl = \(SQLText.literal(table.name)) AND holder <> s.key
                     """
-            ).execute(arguments: [ord])
+            ),
+            arguments: [ord]
+        )
+        for key in keys { try add(table.name, key) }
+        guard !keys.isEmpty else { return [reason] }
+        return keys.map {
+            ConflictReason(table: table.name, key: $0, columns: reason.columns, rule: .unique)
         }
     }
 }

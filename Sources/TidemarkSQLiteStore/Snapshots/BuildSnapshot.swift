@@ -6,15 +6,17 @@ import TidemarkServer
 import TidemarkSQLite
 
 /// Makes a snapshot file of a zone while writers go on: a read transaction on the zone's file, one
-/// `INSERT ... SELECT` a table in key order, one compression. No row passes through Swift, memory stays flat.
+/// `INSERT ...
+///
+/// SELECT` a table in key order, one compression. No row passes through Swift, memory stays flat.
 struct SnapshotBuilder {
     let zonePath: String
     let schema: SyncSchema
 
     /// Builds the snapshot at `path`, compressed.
     ///
-    /// - Returns: The file, or nil when changes from outside arrived that are in no revision yet: absorb them
-    ///   and try again.
+    /// - Returns: The file, or nil when changes from outside arrived that are in no revision yet:
+    ///   absorb them and try again.
     func build(at path: String) throws -> SnapshotFile? {
         let plain = path + ".sqlite"
         defer { removeIfThere(plain) }
@@ -23,8 +25,11 @@ struct SnapshotBuilder {
         try GzipFile.compress(plain, to: path, level: 1)
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
         return SnapshotFile(
-            path: path, byteCount: (attributes[.size] as? NSNumber)?.int64Value ?? 0,
-            epoch: header.epoch, revision: header.revision)
+            path: path,
+            byteCount: (attributes[.size] as? NSNumber)?.int64Value ?? 0,
+            epoch: header.epoch,
+            revision: header.revision
+        )
     }
 
     private func copy(to plain: String) throws -> SnapshotFormat.Header? {
@@ -47,8 +52,11 @@ struct SnapshotBuilder {
                 return nil
             }
             let header = SnapshotFormat.Header(
-                zone: zone["name"], epoch: zone["epoch"], revision: zone["revision"],
-                schema: try SchemaText.encode(schema))
+                zone: zone["name"],
+                epoch: zone["epoch"],
+                revision: zone["revision"],
+                schema: try SchemaText.encode(schema)
+            )
             try SnapshotFormat.write(header, in: db)
             for table in schema.tables { try copy(table, in: db) }
             try db.execute(sql: "COMMIT")
@@ -63,14 +71,16 @@ struct SnapshotBuilder {
             sql: """
                 INSERT INTO main.\(name) (\(columns))
                 SELECT \(columns) FROM zone.\(name) ORDER BY \(SQLText.names(table.key))
-                """)
+                """
+        )
     }
 
     private func close(_ file: DatabaseQueue) {
         do {
             try file.close()
         } catch {
-            // A scratch file that cannot be closed costs a descriptor until the queue goes away, nothing else.
+            // A scratch file that cannot be closed costs a descriptor until the queue goes away,
+            // nothing else.
             return
         }
     }
@@ -82,7 +92,8 @@ func removeIfThere(_ path: String) {
     do {
         try FileManager.default.removeItem(atPath: path)
     } catch {
-        // Left behind, it is overwritten or refused by name at the next use, where the error has a reader.
+        // Left behind, it is overwritten or refused by name at the next use, where the error has a
+        // reader.
         return
     }
 }

@@ -4,21 +4,26 @@ import TidemarkServer
 
 /// Keeps the latest snapshot file, and builds a new one when the zone has moved on.
 ///
-/// State: `current` is the newest file, `readers` counts who is sending which file, `building` is the build in
-/// progress, which later callers join. A file goes away when it is neither current nor being sent.
+/// State: `current` is the newest file, `readers` counts who is sending which file, `building` is
+/// the build in progress, which later callers join. A file goes away when it is neither current nor
+/// being sent.
 actor SnapshotCache {
     private let builder: SnapshotBuilder
-    private let directory: String
-    private let stem: String
+    private let place: SnapshotPlace
     private var current: SnapshotFile?
     private var readers: [SnapshotFile: Int] = [:]
     private var building: (state: ZoneState, task: Task<SnapshotFile?, any Error>)?
 
     init(builder: SnapshotBuilder, besides zonePath: String) {
         self.builder = builder
-        let url = URL(fileURLWithPath: zonePath)
-        directory = url.deletingLastPathComponent().path
-        stem = ".\(url.lastPathComponent).snapshot"
+        place = SnapshotPlace(besides: zonePath)
+        place.removeLeftovers()
+    }
+
+    /// Removes the files when the store closes.
+    func clear() {
+        if let current { removeIfThere(current.path) }
+        current = nil
     }
 
     /// The snapshot at a state of the zone, or nil when the file has changes that no revision has.
@@ -31,7 +36,7 @@ actor SnapshotCache {
         if let building, building.state == state {
             task = building.task
         } else {
-            let (builder, path) = (builder, "\(directory)/\(stem)-\(state.revision).gz")
+            let (builder, path) = (builder, place.path(revision: state.revision))
             task = Task { try await Self.build(builder, path) }
             building = (state, task)
         }
@@ -42,7 +47,7 @@ actor SnapshotCache {
         if file != current {
             let old = current
             current = file
-            if let old, readers[old] == nil { removeIfThere(old.path) }
+            if let old, readers[old] == nil, old.path != file.path { removeIfThere(old.path) }
         }
         readers[file, default: 0] += 1
         return file
@@ -56,7 +61,9 @@ actor SnapshotCache {
     }
 
     /// Builds on a thread of its own: the work is all disk and SQLite.
-    private static func build(_ builder: SnapshotBuilder, _ path: String) async throws -> SnapshotFile? {
+    private static func build(_ builder: SnapshotBuilder, _ path: String) async throws
+        -> SnapshotFile?
+    {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {
                 continuation.resume(with: Result { try builder.build(at: path) })

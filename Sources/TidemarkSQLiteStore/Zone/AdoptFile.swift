@@ -2,10 +2,12 @@ package import GRDB
 package import TidemarkCore
 import TidemarkSQLite
 
-/// Makes a SQLite file a zone: looks whether its tables and rows can be synced, then adds bookkeeping and capture.
+/// Makes a SQLite file a zone: looks whether its tables and rows can be synced, then adds
+/// bookkeeping and capture.
 ///
-/// The app's tables stay as they are and remain usable by any program. The rows that are there are revision 1;
-/// taking them in costs nothing per row, because a row without a log entry is at the adoption's revision.
+/// The app's tables stay as they are and remain usable by any program. The rows that are there are
+/// revision 1; taking them in costs nothing per row, because a row without a log entry is at the
+/// adoption's revision.
 package struct ZoneAdoption {
     /// What the zone's file holds, when it can be synced.
     package let schema: SyncSchema
@@ -14,19 +16,22 @@ package struct ZoneAdoption {
 
     /// Adopts the file, or opens it again when it was adopted before.
     ///
-    /// - Parameters:
-    ///   - epoch: A new random id, used when the file has no history yet.
-    ///   - excluding: Tables to leave alone.
-    ///   - policies: The conflict policy of each table that has another than the default.
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and of their rows.
+    /// `epoch` is a new random id, used when the file has no history yet; tables in `excluding` are
+    /// left alone. Throws ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and of
+    /// their rows.
     package init(
-        _ db: Database, name: String, epoch: String, excluding: Set<String>,
+        _ db: Database,
+        name: String,
+        epoch: String,
+        excluding: Set<String>,
         policies: [String: ConflictPolicy]
     ) throws {
         guard try !db.tableExists("tidemark_device") else {
             throw TidemarkError(
-                .unusableFile, "This file is a device's, joined to a server; it cannot be a zone.",
-                fix: "Serve the server's own file, or a copy made with .dump of the app's tables.")
+                .unusableFile,
+                "This file is a device's, joined to a server; it cannot be a zone.",
+                fix: "Serve the server's own file, or a copy made with .dump of the app's tables."
+            )
         }
         let introspection = try SchemaIntrospection(db, excluding: excluding)
         let schema = try introspection.validated(policies: policies)
@@ -42,19 +47,22 @@ package struct ZoneAdoption {
             let first = try Self.hasRows(db, schema) ? 1 : 0
             try db.execute(
                 sql: "INSERT INTO tidemark_zone VALUES (1, ?, ?, ?, ?, ?)",
-                arguments: [name, epoch, first, first, first])
+                arguments: [name, epoch, first, first, first]
+            )
         }
         (self.schema, skipped) = (schema, introspection.skipped)
     }
 
     private static func hasRows(_ db: Database, _ schema: SyncSchema) throws -> Bool {
         try schema.tables.contains {
-            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name($0.name)))") ?? false
+            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name($0.name)))")
+                ?? false
         }
     }
 }
 
-/// Looks whether the rows of a file can be synced: keys that can be told apart, references that point at something.
+/// Looks whether the rows of a file can be synced: keys that can be told apart, references that
+/// point at something.
 struct RowValidation {
     private let db: Database
     private let schema: SyncSchema
@@ -65,12 +73,15 @@ struct RowValidation {
         try schema.tables.flatMap { try keyProblems($0) }
             + ForeignKeyCheck(db, schema: schema).all().map { broken in
                 SchemaProblem(
-                    table: broken.table, column: broken.column,
-                    reason: "row \(broken.key) refers to \(broken.parent) \(broken.parentKey), which does not exist",
+                    table: broken.table,
+                    column: broken.column,
+                    reason:
+                        "row \(broken.key) refers to \(broken.parent) \(broken.parentKey), which does not exist",
                     cure: """
                         PRAGMA foreign_key_check(\(SQLText.name(broken.table))); -- lists every such row
                         -- then insert the parent, or update or delete the child
-                        """)
+                        """
+                )
             }
     }
 
@@ -82,22 +93,38 @@ struct RowValidation {
         if try exists("SELECT 1 FROM \(name) WHERE \(hasNull)") {
             problems.append(
                 SchemaProblem(
-                    table: table.name, column: table.key[0], reason: "has rows whose primary key is NULL",
-                    cure: "DELETE FROM \(name) WHERE \(hasNull); -- or give them a key"))
+                    table: table.name,
+                    column: table.key[0],
+                    reason: "has rows whose primary key is NULL",
+                    cure: "DELETE FROM \(name) WHERE \(hasNull); -- or give them a key"
+                )
+            )
         }
-        if table.keyKind == .text, try exists("SELECT 1 FROM \(name) WHERE typeof(\(keys[0])) = 'blob'") {
+        if table.keyKind == .text,
+            try exists("SELECT 1 FROM \(name) WHERE typeof(\(keys[0])) = 'blob'")
+        {
             problems.append(
                 SchemaProblem(
-                    table: table.name, column: table.key[0], reason: "has blobs in a TEXT primary key",
-                    cure: "UPDATE \(name) SET \(keys[0]) = hex(\(keys[0])) WHERE typeof(\(keys[0])) = 'blob';"))
+                    table: table.name,
+                    column: table.key[0],
+                    reason: "has blobs in a TEXT primary key",
+                    cure:
+                        "UPDATE \(name) SET \(keys[0]) = hex(\(keys[0])) WHERE typeof(\(keys[0])) = 'blob';"
+                )
+            )
         }
         let isReserved = "\(keys[0]) < 0 OR \(keys[0]) > \(TemporaryID.permanentMax)"
         if table.keyKind == .integer, try exists("SELECT 1 FROM \(name) WHERE \(isReserved)") {
             problems.append(
                 SchemaProblem(
-                    table: table.name, column: table.key[0],
-                    reason: "has ids below 0 or above 2^52 - 1, which stand for records not yet synced",
-                    cure: "SELECT \(keys[0]) FROM \(name) WHERE \(isReserved); -- then give these rows other ids"))
+                    table: table.name,
+                    column: table.key[0],
+                    reason:
+                        "has ids below 0 or above 2^52 - 1, which stand for records not yet synced",
+                    cure:
+                        "SELECT \(keys[0]) FROM \(name) WHERE \(isReserved); -- then give these rows other ids"
+                )
+            )
         }
         return problems
     }

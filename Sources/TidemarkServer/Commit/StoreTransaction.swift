@@ -1,10 +1,13 @@
 public import TidemarkCore
 
-/// One transaction on one zone, as the engine sees it. The seam between the rules and a database.
+/// One transaction on one zone, as the engine sees it.
 ///
-/// Every function works on sets: its cost in statements depends on the number of tables, not of rows. All are
-/// synchronous and run on the store's own thread. The staged rows of a request are known by the change set's
-/// number. What a store throws besides ``TidemarkCore/TidemarkError`` and ``Violation`` is a failure of the database.
+/// The seam between the rules and a database.
+///
+/// Every function works on sets: its cost in statements depends on the number of tables, not of
+/// rows. All are synchronous and run on the store's own thread. The staged rows of a request are
+/// known by the change set's number. What a store throws besides ``TidemarkCore/TidemarkError`` and
+/// ``Violation`` is a failure of the database.
 public protocol StoreTransaction {
     /// What the zone is at now.
     func zone() throws -> ZoneState
@@ -12,7 +15,8 @@ public protocol StoreTransaction {
     /// Parses a body, checks every name, key and value in it, and stages its rows.
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest
 
-    /// Takes changes that other programs made in the tables into the log, as one revision if there are any.
+    /// Takes changes that other programs made in the tables into the log, as one revision if there
+    /// are any.
     func absorbOutsideChanges() throws
 
     /// What was answered to a change set before.
@@ -23,40 +27,56 @@ public protocol StoreTransaction {
     /// - Throws: `predecessorMissing` when one is unknown.
     func ancestry(of ids: [String]) throws -> Ancestry
 
-    /// Makes temporary ids known that the device's earlier change sets were given permanent ones for.
+    /// Makes temporary ids known that the device's earlier change sets were given permanent ones
+    /// for.
     func recallIdentities(device: String?) throws
 
     /// Runs `body`; when it throws, everything it did is undone.
     func attempt<Result>(_ body: () throws -> Result) throws -> Result
 
-    /// Takes the next revision, gives permanent ids to created records and rewrites all references to them.
+    /// Takes the next revision, gives permanent ids to created records and rewrites all references
+    /// to them.
     func begin(_ ord: Int, device: String?) throws -> Int64
 
     /// The conflict policy of a table.
     func policy(of table: String) throws -> ConflictPolicy
 
-    /// The records of a change set that somebody else changed after `base`, except in revisions `seen`.
+    /// The records of a change set that somebody else changed after `base`, except in revisions
+    /// `seen`.
     func contentions(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention]
 
     /// Writes the staged rows into the tables.
     ///
-    /// - Throws: ``Violation`` when a constraint refuses, or a reference is left pointing at nothing.
+    /// - Throws: ``Violation`` when a constraint refuses, or a reference is left pointing at
+    ///   nothing.
     func apply(_ ord: Int) throws
+
+    /// The records that the database changed along with the change set just applied, by
+    /// `ON DELETE` and `ON UPDATE`, and that somebody else changed after `base`, except in
+    /// revisions `seen`.
+    func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention]
 
     /// Logs what the transaction changed since `begin`, at the revision, and keeps the verdict.
     ///
     /// - Returns: The change set as its author receives it, JSON.
     func log(_ envelope: SyncRequest.Envelope, revision: Int64, device: String?) throws -> String
 
-    /// The truth for a refused change set: every record it touched and those related to them, JSON. Keeps
-    /// the verdict.
+    /// The truth for a refused change set: every record it touched and those related to them, JSON.
+    ///
+    /// Keeps the verdict.
     func refuse(
-        _ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason]
+        _ envelope: SyncRequest.Envelope,
+        device: String?,
+        reasons: [ConflictReason]
     ) throws -> String
 
     /// The change sets after a revision, oldest first, as the device may see them.
     func catchUp(
-        after revision: Int64, through last: Int64, limit: Int, bytesMax: Int, device: String?
+        after revision: Int64,
+        through last: Int64,
+        limit: Int,
+        bytesMax: Int,
+        device: String?
     ) throws -> CatchUp
 }
 

@@ -6,8 +6,9 @@ public import TidemarkCore
 ///
 /// 1. The store parses and stages it. Anything wrong refuses the whole request before any effect.
 /// 2. Changes that other programs made in the tables become a revision of their own.
-/// 3. Each change set, in the device's order, is a verdict: one already given is repeated, else the rules are
-///    judged, the rows written and logged at the next revision, or everything about it undone and the truth returned.
+/// 3. Each change set, in the device's order, is a verdict: one already given is repeated, else the
+///    rules are judged, the rows written and logged at the next revision, or everything about it
+///    undone and the truth returned.
 /// 4. The answer is what the device misses, then its own change sets.
 ///
 /// No clock, randomness or network: the same requests in the same order give the same bytes.
@@ -19,8 +20,8 @@ public struct SyncHandler: Sendable {
 
     /// Answers a request.
     ///
-    /// The caller commits the transaction when this returns, makes it durable, and only then sends the answer;
-    /// it rolls back when this throws.
+    /// The caller commits the transaction when this returns, makes it durable, and only then sends
+    /// the answer; it rolls back when this throws.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused whole.
     public func handle(_ body: [UInt8], in transaction: some StoreTransaction) throws -> String {
@@ -40,9 +41,12 @@ public struct SyncHandler: Sendable {
             verdicts.append(outcome)
         }
         let missed = try transaction.catchUp(
-            after: request.maxRevision, through: start.revision,
+            after: request.maxRevision,
+            through: start.revision,
             limit: min(request.limit ?? limits.revisionsPerAnswerMax, limits.revisionsPerAnswerMax),
-            bytesMax: limits.catchUpBytesMax, device: request.device)
+            bytesMax: limits.catchUpBytesMax,
+            device: request.device
+        )
         return answer(missed, verdicts, epoch: start.epoch, end: try transaction.zone().revision)
     }
 
@@ -53,49 +57,58 @@ public struct SyncHandler: Sendable {
         let body: String
         /// The revision it became; nil for a conflict.
         let revision: Int64?
-        /// Whether it was decided by this request, not repeated from an earlier one.
-        let isNew: Bool
     }
 
     private func decide(
-        _ envelope: SyncRequest.Envelope, _ request: SyncRequest, accepted: [Int64],
+        _ envelope: SyncRequest.Envelope,
+        _ request: SyncRequest,
+        accepted: [Int64],
         in transaction: some StoreTransaction
     ) throws -> Outcome {
         if let id = envelope.id, let verdict = try transaction.verdict(of: id) {
             guard verdict.hash == envelope.hash, verdict.device == request.device else {
                 throw TidemarkError(
-                    .changeSetIdReused, "This change set id stands for another content.",
-                    fix: "Give every change set 128 new random bits as its id.")
+                    .changeSetIdReused,
+                    "This change set id stands for another content.",
+                    fix: "Give every change set 128 new random bits as its id."
+                )
             }
-            return Outcome(body: verdict.body, revision: verdict.revision, isNew: false)
+            return Outcome(body: verdict.body, revision: verdict.revision)
         }
         let ancestry = try transaction.ancestry(of: envelope.after)
         do {
             return try transaction.attempt {
-                let revision = try transaction.begin(envelope.ord, device: request.device)
+                // Before anything else: its temporary ids may be those of the refused one.
                 guard !ancestry.isRefused else {
                     throw Violation.conflict([
                         ConflictReason(table: "", key: "", columns: [], rule: .predecessor)
                     ])
                 }
+                let revision = try transaction.begin(envelope.ord, device: request.device)
+                let (base, seen) = (request.maxRevision, ancestry.revisions + accepted)
                 try judgeAll(
-                    transaction.contentions(
-                        envelope.ord, base: request.maxRevision, seen: ancestry.revisions + accepted),
-                    in: transaction)
+                    transaction.contentions(envelope.ord, base: base, seen: seen),
+                    in: transaction
+                )
                 try transaction.apply(envelope.ord)
+                try judgeAll(
+                    transaction.cascades(envelope.ord, base: base, seen: seen),
+                    in: transaction
+                )
                 let body = try transaction.log(envelope, revision: revision, device: request.device)
-                return Outcome(body: body, revision: revision, isNew: true)
+                return Outcome(body: body, revision: revision)
             }
         } catch Violation.conflict(let reasons) {
             let body = try transaction.refuse(envelope, device: request.device, reasons: reasons)
-            return Outcome(body: body, revision: nil, isNew: true)
+            return Outcome(body: body, revision: nil)
         } catch Violation.refusal(let error) {
             throw error
         }
     }
 
     private func judgeAll(
-        _ contentions: [Contention], in transaction: some StoreTransaction
+        _ contentions: [Contention],
+        in transaction: some StoreTransaction
     ) throws {
         let reasons = try contentions.compactMap { contention -> ConflictReason? in
             let policy = try transaction.policy(of: contention.table)
@@ -103,14 +116,19 @@ public struct SyncHandler: Sendable {
                 return nil
             }
             return ConflictReason(
-                table: contention.table, key: contention.key, columns: columns.sorted(), rule: rule)
+                table: contention.table,
+                key: contention.key,
+                columns: columns.sorted(),
+                rule: rule
+            )
         }
         if !reasons.isEmpty { throw Violation.conflict(reasons) }
     }
 
     /// Adds the change set to the place of an error that is thrown while it is looked at.
     private func placing<Result>(
-        _ envelope: SyncRequest.Envelope, _ body: () throws -> Result
+        _ envelope: SyncRequest.Envelope,
+        _ body: () throws -> Result
     ) throws -> Result {
         do {
             return try body()
@@ -126,33 +144,44 @@ public struct SyncHandler: Sendable {
     private func check(_ request: SyncRequest, against zone: ZoneState) throws {
         if let epoch = request.epoch, epoch != zone.epoch {
             throw TidemarkError(
-                .epochMismatch, "The zone has another history than the one this device knows.",
-                fix: "Take a new snapshot; the outbox is kept and offered again.")
+                .epochMismatch,
+                "The zone has another history than the one this device knows.",
+                fix: "Take a new snapshot; the outbox is kept and offered again."
+            )
         }
         if let schema = request.schema, schema != zone.schema {
             throw TidemarkError(
                 .schemaMismatch,
                 "The device's tables have another shape (\(schema)) than the zone's (\(zone.schema)).",
-                fix: "Give both sides the same tables and columns, then sync again; the outbox is kept.")
+                fix:
+                    "Give both sides the same tables and columns, then sync again; the outbox is kept."
+            )
         }
         guard request.maxRevision <= zone.revision else {
             throw TidemarkError(
                 .revisionAhead,
                 "maxRevision is \(request.maxRevision), but the zone has only reached \(zone.revision).",
-                fix: "Take a new snapshot: the server's file was replaced or restored from a backup.")
+                fix:
+                    "Take a new snapshot: the server's file was replaced or restored from a backup."
+            )
         }
         guard request.maxRevision >= zone.horizon else {
             throw TidemarkError(
                 .snapshotRequired,
                 "The log begins at revision \(zone.horizon), after \(request.maxRevision).",
-                fix: "Start from GET /snapshot, which holds all rows, and go on from its revision.")
+                fix: "Start from GET /snapshot, which holds all rows, and go on from its revision."
+            )
         }
     }
 
     private func answer(
-        _ missed: CatchUp, _ verdicts: [Outcome], epoch: String, end: Int64
+        _ missed: CatchUp,
+        _ verdicts: [Outcome],
+        epoch: String,
+        end: Int64
     ) -> String {
-        // With more to come, accepted change sets follow in their turn; a conflict has no turn to wait for.
+        // With more to come, accepted change sets follow in their turn; a conflict has no turn to
+        // wait for.
         let own = verdicts.filter { !missed.hasMore || $0.revision == nil }
         // A repeated verdict may be among the missed revisions already.
         let inMissed = Set(missed.bodies)

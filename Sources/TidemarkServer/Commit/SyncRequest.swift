@@ -1,4 +1,6 @@
-/// A request's envelope. Its rows stay with the store, which stages them in sets.
+/// A request's envelope.
+///
+/// Its rows stay with the store, which stages them in sets.
 public struct SyncRequest: Hashable, Sendable {
     /// One incoming change set, without its rows.
     public struct Envelope: Hashable, Sendable {
@@ -32,7 +34,11 @@ public struct SyncRequest: Hashable, Sendable {
 
     /// Makes a request.
     public init(
-        maxRevision: Int64, device: String?, epoch: String?, schema: String?, limit: Int?,
+        maxRevision: Int64,
+        device: String?,
+        epoch: String?,
+        schema: String?,
+        limit: Int?,
         changeSets: [Envelope]
     ) {
         (self.maxRevision, self.device, self.epoch) = (maxRevision, device, epoch)

@@ -3,7 +3,8 @@ public import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Makes a device's file from a server's snapshot: the way in for programs that bring no tables of their own.
+/// Makes a device's file from a server's snapshot: the way in for programs that bring no tables of
+/// their own.
 public struct DeviceFileJoin: Sendable {
     private let transport: any Transport
     private let server: String
@@ -18,14 +19,18 @@ public struct DeviceFileJoin: Sendable {
     ///   - zone: The zone.
     ///   - environment: Time and randomness.
     public init(
-        transport: any Transport, server: String, zone: String = "main",
+        transport: any Transport,
+        server: String,
+        zone: String = "main",
         environment: SyncEngine.Environment = .system
     ) {
         (self.transport, self.server) = (transport, server)
         (self.zone, self.environment) = (zone, environment)
     }
 
-    /// Downloads the snapshot and makes the file. Cut short, it leaves no file.
+    /// Downloads the snapshot and makes the file.
+    ///
+    /// Cut short, it leaves no file.
     ///
     /// - Parameters:
     ///   - path: Where the file will be; nothing may be there.
@@ -33,12 +38,16 @@ public struct DeviceFileJoin: Sendable {
     /// - Returns: The status of the new device.
     /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public func join(
-        path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
+        path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
         guard !FileManager.default.fileExists(atPath: path) else {
             throw TidemarkError(
-                .unusableFile, "\(path) exists already.",
-                fix: "Choose another name; a file that has joined is synced with `tidemark device sync`.")
+                .unusableFile,
+                "\(path) exists already.",
+                fix:
+                    "Choose another name; a file that has joined is synced with `tidemark device sync`."
+            )
         }
         let (snapshot, scratch) = ("\(path).snapshot", "\(path).joining")
         defer { SnapshotScratch.remove(snapshot) }
@@ -57,7 +66,10 @@ public struct DeviceFileJoin: Sendable {
         let status = try await database.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA synchronous = FULL")
             _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).join(
-                device: newID(), server: server, zone: zone)
+                device: newID(),
+                server: server,
+                zone: zone
+            )
             return try DeviceStatus(db)
         }
         try database.close()

@@ -1,0 +1,41 @@
+// A Swift app that syncs: the code of the README, compiled and run.
+//
+// It wants a server whose zone has the table that it migrates. The README's first steps start one;
+// TIDEMARK_URL names another.
+
+import Foundation
+
+let server = ProcessInfo.processInfo.environment["TIDEMARK_URL"] ?? "http://127.0.0.1:8080"
+
+// snippet.quickstart
+import GRDB
+import Tidemark
+
+struct Player: Codable, FetchableRecord, SyncedRecord {  // new records get temporary ids
+    var id: Int64?
+    var name: String
+}
+
+let database = try DatabaseQueue(path: "app.sqlite")
+var migrator = DatabaseMigrator()
+migrator.registerMigration("players") { db in
+    try db.create(table: "player") { table in
+        table.autoIncrementedPrimaryKey("id")
+        table.column("name", .text).notNull()
+    }
+}
+try migrator.migrate(database)
+
+let sync = try await SyncEngine(database, server: server)
+try database.write { db in
+    var player = Player(name: "Carla")
+    try player.insert(db)  // player.id is -1 until the server answers, be it tomorrow
+}
+try await sync.sync()  // once; `await sync.start()` goes on in the background
+
+let observation = ValueObservation.tracking { db in try Player.fetchAll(db) }
+for try await players in observation.values(in: database) {
+    print(players.map { "\($0.id ?? 0) \($0.name)" })
+    break  // an app goes on
+}
+// snippet.end

@@ -1,0 +1,73 @@
+import GRDB
+package import TidemarkCore
+import TidemarkSQLite
+
+/// Finds the records that the database changed along with a change set, and that somebody else
+/// changed since its base.
+///
+/// The author of a deletion saw which children went with it. One that was added or edited meanwhile
+/// was not among them, so `ON DELETE CASCADE` must not take it: nobody overwrites what they have
+/// not seen.
+extension ZoneTransaction {
+    package func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
+        let left = try String.fetchSet(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT tbl FROM temp.tidemark_staged
+                    WHERE ord = ? AND operation <> 'create'
+                    """
+            ),
+            arguments: [ord]
+        )
+        guard schema.tables.contains(where: { $0.references.contains { left.contains($0.parent) } })
+        else { return [] }
+        let base = try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT min(?1, min(coalesce(base, ?1))) FROM temp.tidemark_staged
+                    WHERE ord = ?2
+                    """
+            ),
+            arguments: [base, ord]
+        )
+        let seenList = "[" + seen.map(String.init).joined(separator: ",") + "]"
+        return try schema.tables.filter { !$0.references.isEmpty }.flatMap { table in
+            try Row.fetchAll(
+                db.cachedStatement(sql: cascadedSQL(table)),
+                arguments: [ord, base, seenList]
+            ).map { try cascade(table, $0, base: base ?? 0, seenList) }
+        }
+    }
+
+    private func cascadedSQL(_ table: SyncedTable) -> String {
+        """
+        SELECT key, max(kind = 'delete') AS deleted FROM (
+            SELECT \(RowJSON.key(table, prefix: "old_")) AS key, kind
+            FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE kind <> 'insert'
+        ) AS c
+        WHERE NOT EXISTS (SELECT 1 FROM temp.tidemark_staged AS s
+                WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(table.name)) AND s.key = c.key)
+            AND EXISTS (SELECT 1 FROM tidemark_log AS l
+                WHERE l.tbl = \(SQLText.literal(table.name)) AND l.key = c.key AND l.revision > ?2
+                AND l.revision NOT IN (SELECT value FROM json_each(?3)))
+        GROUP BY key
+        """
+    }
+
+    private func cascade(
+        _ table: SyncedTable,
+        _ row: Row,
+        base: Int64,
+        _ seen: String
+    ) throws -> Contention {
+        let isDeleted: Bool = row["deleted"]
+        return Contention(
+            table: table.name,
+            key: row["key"],
+            operation: isDeleted ? .delete : .update,
+            differingColumns: Set(table.references.flatMap(\.columns)),
+            unseen: try unseen(table, key: row["key"], base: base, seen),
+            exists: true
+        )
+    }
+}

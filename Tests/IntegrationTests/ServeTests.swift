@@ -1,0 +1,176 @@
+import Foundation
+import Testing
+
+extension IntegrationTests {
+    /// `tidemark serve` and the rest of the command line when something is wrong.
+    @Suite struct ServeTests {
+        @Test func `F5: a file with problems is refused with all of them and all their cures`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3(
+                "bad.sqlite",
+                """
+                PRAGMA foreign_keys = OFF;
+                CREATE TABLE plain (a, b);
+                CREATE TABLE types (id INTEGER PRIMARY KEY, revision INTEGER);
+                CREATE TABLE orphans (id INTEGER PRIMARY KEY, x REFERENCES nowhere);
+                CREATE TABLE fine (id INTEGER PRIMARY KEY);
+                """
+            )
+            let before = try await workshop.sqlite3("bad.sqlite", "SELECT * FROM sqlite_master")
+            let refused = try await workshop.tidemark("serve", workshop.path("bad.sqlite"))
+            #expect(refused.status == 1)
+            #expect(refused.output == "")
+            for text in [
+                "plain", "no primary key", "CREATE TABLE", "types", "RENAME TO",
+                "RENAME COLUMN", "orphans", "nowhere", "--exclude",
+            ] {
+                #expect(refused.errors.contains(text), "\(text) in \(refused.errors)")
+            }
+            #expect(
+                try await workshop.sqlite3("bad.sqlite", "SELECT * FROM sqlite_master") == before
+            )
+            // What cannot be cured can be left out.
+            let others = ["plain", "types", "orphans"].flatMap { ["--exclude", $0] }
+            let rest = ["serve", workshop.path("bad.sqlite"), "--listen", "127.0.0.1:0"]
+            let server = try await workshop.serve(rest + others)
+            try await workshop.join(server, "a.sqlite")
+            let tables =
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '[a-r]*'"
+            #expect(try await workshop.sqlite3("a.sqlite", tables) == "fine")
+            try await server.stopped()
+        }
+
+        @Test func `F5: rows that refer to nothing are named, and served once they are mended`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3(
+                "rows.sqlite",
+                """
+                PRAGMA foreign_keys = OFF;
+                CREATE TABLE teams (id INTEGER PRIMARY KEY);
+                CREATE TABLE players (id INTEGER PRIMARY KEY, team_id INTEGER REFERENCES teams);
+                INSERT INTO players VALUES (5, 99);
+                """
+            )
+            let refused = try await workshop.tidemark("serve", workshop.path("rows.sqlite"))
+            #expect(refused.status == 1)
+            #expect(refused.errors.contains("row 5 refers to teams 99"))
+            try await workshop.sqlite3("rows.sqlite", "INSERT INTO teams VALUES (99)")
+            try await workshop.serve("rows.sqlite").stopped()
+        }
+
+        @Test func `F5: --schema and --data start empty, and go on after a restart`() async throws {
+            let workshop = try Workshop()
+            try workshop.write(
+                "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);",
+                to: "s.sql"
+            )
+            let arguments = [
+                "serve", "--schema", workshop.path("s.sql"), "--data", workshop.path("new/data"),
+            ]
+            let first = try await workshop.serve(arguments + ["--listen", "127.0.0.1:0"])
+            try await workshop.join(first, "a.sqlite")
+            try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (id, text) VALUES (-1, 'x')")
+            try await workshop.sync("a.sqlite")
+            try await first.stopped()
+            let second = try await workshop.serve(
+                arguments + ["--listen", "127.0.0.1:\(first.port)"]
+            )
+            try await workshop.sync("a.sqlite")
+            #expect(try await workshop.sqlite3("a.sqlite", "SELECT * FROM notes") == "1|x")
+            #expect(try await workshop.digest("a.sqlite") == workshop.digest(second.url))
+            try await second.stopped()
+        }
+
+        @Test func `F5: an address that others can reach is refused, and so is a port in use`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("z.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+            let server = try await workshop.serve("z.sqlite")
+            for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "\(server.port)", ":80", "a:b"] {
+                let refused = try await workshop.tidemark(
+                    "serve",
+                    workshop.path("z.sqlite"),
+                    "--listen",
+                    address
+                )
+                #expect(refused.status == 1, "\(address)")
+                #expect(refused.errors.contains("what to do"), "\(address)")
+            }
+            try await workshop.sqlite3("y.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+            let taken = try await workshop.tidemark(
+                "serve",
+                workshop.path("y.sqlite"),
+                "--listen",
+                "127.0.0.1:\(server.port)"
+            )
+            #expect(taken.status == 1)
+            #expect(taken.errors.contains("Cannot listen"))
+            try await server.stopped()
+        }
+
+        @Test
+        func `Rule 20: what makes no sense exits 64, what is not there exits 1, with a reason`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try workshop.write("no database at all, only text of some length", to: "text.sqlite")
+            for arguments in [
+                ["serve"], ["serve", "a", "--schema", "b"], ["serve", "--schema", "b"],
+                ["device", "resolve", "f", "1"],
+                ["device", "resolve", "f", "1", "--accept", "--retry"],
+                ["device", "sync"], ["device", "fly"], ["relay"], ["digest"],
+                ["device", "sync", "f", "--every", "soon"],
+            ] {
+                let result = try await workshop.startTidemark(arguments).finished()
+                #expect(result.status == 64, "\(arguments)")
+                #expect(result.errors.contains("Usage") || result.errors.contains("USAGE"))
+            }
+            for arguments in [
+                ["serve", "missing.sqlite"], ["serve", "text.sqlite"],
+                ["device", "sync", "missing"],
+                ["device", "sync", "text.sqlite"], ["device", "status", "missing"],
+                ["digest", "missing"], ["digest", "text.sqlite"], ["digest", "ftp://x"],
+                ["device", "join", "nonsense", "new.sqlite"],
+            ] {
+                let result = try await workshop.startTidemark(arguments).finished()
+                #expect(result.status == 1, "\(arguments): \(result.errors)")
+                #expect(result.errors.contains("what to do"), "\(arguments): \(result.errors)")
+            }
+            let away = try await workshop.tidemark(
+                "device",
+                "join",
+                "http://127.0.0.1:1",
+                "new.sqlite"
+            )
+            #expect(away.status == 4)
+            #expect(try workshop.files(with: "new") == [])
+            #expect(try workshop.files(with: "missing") == [])
+        }
+
+        @Test func `F5: --help of every command says what it is for`() async throws {
+            let workshop = try Workshop()
+            for (command, words) in [
+                ([], ["Offline-first sync", "Exit codes", "serve", "device", "digest", "relay"]),
+                (["serve"], ["Serve a SQLite file", "--listen", "--exclude", "--policy", "cures"]),
+                (["device"], ["join", "sync", "status", "conflicts", "resolve"]),
+                (["device", "join"], ["Make a device file", "must not exist", "temporary id"]),
+                (["device", "sync"], ["Send what was edited", "--watch", "Exit codes"]),
+                (["device", "status"], ["where a device stands", "--json"]),
+                (["device", "conflicts"], ["refused change sets", "--json"]),
+                (["device", "resolve"], ["--accept", "--retry", "conflict"]),
+                (["digest"], ["content hash", "byte for byte"]),
+                (["relay"], ["Forward connections", "--to"]),
+            ] {
+                let help = try await workshop.startTidemark(command + ["--help"]).finished()
+                #expect(help.status == 0)
+                let text = help.output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+                for word in words { #expect(text.contains(word), "\(word) in \(text)") }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+import Foundation
+import Synchronization
+
+/// A real process: started, read line by line, signalled, and ended.
+///
+/// One thread a pipe reads what the process says; whoever waits for a line is woken by it. No wait
+/// is for ever: a process that outlives its deadline is killed, which ends its lines.
+final class Program: @unchecked Sendable {
+    // `init` alone changes the process; all else is locked.
+
+    /// What is left of a process that has ended.
+    struct Result {
+        /// The exit code; of a process ended by a signal, 128 and the signal's number.
+        let status: Int32
+        let output: String
+        let errors: String
+    }
+
+    /// A line that never came.
+    struct LineMissing: Error, CustomStringConvertible {
+        let wanted: String
+        let said: String
+
+        var description: String { "no line with \"\(wanted)\"; the process said: \(said)" }
+    }
+
+    private struct State {
+        var lines: [String] = []
+        /// How many of the lines were waited for and found, or passed over.
+        var consumed = 0
+        var errors: [String] = []
+        /// What still runs: the process and the two pipes.
+        var open = 3
+        var status: Int32?
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let process = Process()
+    private let input = Pipe()
+    private let state = Mutex(State())
+    private let deadline: ContinuousClock.Instant
+    let name: String
+
+    /// Starts a program, found in PATH unless its name is a path.
+    init(
+        _ name: String,
+        _ arguments: [String],
+        in folder: URL,
+        environment: [String: String] = [:],
+        within limit: Duration = .seconds(300)
+    ) throws {
+        // A process that is gone must not take the tests along when it is written to.
+        signal(SIGPIPE, SIG_IGN)
+        self.name = name
+        deadline = .now + limit
+        let (output, errors) = (Pipe(), Pipe())
+        process.executableURL = URL(filePath: name.hasPrefix("/") ? name : "/usr/bin/env")
+        process.arguments = name.hasPrefix("/") ? arguments : [name] + arguments
+        process.currentDirectoryURL = folder
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        process.standardInput = input
+        process.standardOutput = output
+        process.standardError = errors
+        process.terminationHandler = { [weak self] process in
+            let isSignal = process.terminationReason == .uncaughtSignal
+            self?.ended(process.terminationStatus, bySignal: isSignal)
+        }
+        try process.run()
+        read(output, thenWaits: true) { $0.lines.append($1) }
+        read(errors, thenWaits: false) { $0.errors.append($1) }
+    }
+
+    /// The process id.
+    var id: Int32 { process.processIdentifier }
+
+    /// Whether nothing of the process is left.
+    var isFinished: Bool { state.withLock { $0.open == 0 } }
+
+    // MARK: Talking
+
+    /// Writes a line to the process's input.
+    func send(_ line: String) throws {
+        try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))
+    }
+
+    /// The next line of the output that contains a text; lines before it are passed over.
+    func line(with text: String) async throws -> String {
+        while true {
+            let (found, isOver) = state.withLock { state -> (String?, Bool) in
+                let rest = state.lines[state.consumed...]
+                guard let index = rest.firstIndex(where: { $0.contains(text) }) else {
+                    return (nil, state.open == 0)
+                }
+                state.consumed = index + 1
+                return (state.lines[index], false)
+            }
+            if let found { return found }
+            guard !isOver else {
+                let said = state.withLock { $0.lines + $0.errors }.joined(separator: "\n")
+                throw LineMissing(wanted: text, said: said)
+            }
+            await nextChange()
+        }
+    }
+
+    /// Sends a signal.
+    func signalled(_ signal: Int32) {
+        if !isFinished { kill(process.processIdentifier, signal) }
+    }
+
+    /// Waits until the process has ended and all it said was read.
+    @discardableResult
+    func finished() async throws -> Result {
+        try input.fileHandleForWriting.close()
+        while !isFinished { await nextChange() }
+        return state.withLock { state in
+            Result(
+                status: state.status ?? -1,
+                output: state.lines.map { $0 + "\n" }.joined(),
+                errors: state.errors.map { $0 + "\n" }.joined()
+            )
+        }
+    }
+
+    /// Ends the process at once, without a chance to tidy up.
+    func killed() async throws {
+        signalled(SIGKILL)
+        try await finished()
+    }
+
+    // MARK: Listening
+
+    private func change(_ body: (inout State) -> Void) {
+        let waiting = state.withLock { state in
+            body(&state)
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Returns when something was said or ended since the last look, at the latest when all has.
+    private func nextChange() async {
+        let seen = state.withLock { ($0.lines.count, $0.errors.count, $0.open) }
+        await withCheckedContinuation { continuation in
+            let isNews = state.withLock { state in
+                let isNews = (state.lines.count, state.errors.count, state.open) != seen
+                if !isNews { state.waiting.append(continuation) }
+                return isNews
+            }
+            if isNews { continuation.resume() }
+        }
+    }
+
+    /// Reads a pipe to its end on a thread of its own, and kills the process at the deadline.
+    private func read(
+        _ pipe: Pipe,
+        thenWaits: Bool,
+        _ take: @escaping @Sendable (inout State, String) -> Void
+    ) {
+        Thread.detachNewThread { [self] in
+            let descriptor = pipe.fileHandleForReading.fileDescriptor
+            var (rest, block) = ([UInt8](), [UInt8](repeating: 0, count: 65_536))
+            while waitUntilReadable(descriptor) {
+                let count = Foundation.read(descriptor, &block, block.count)
+                guard count > 0 else { break }
+                rest += block.prefix(count)
+                while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+                    let line = String(decoding: rest[..<end], as: UTF8.self)
+                    rest.removeSubrange(...end)
+                    change { take(&$0, line) }
+                }
+            }
+            let last = rest.isEmpty ? nil : String(decoding: rest, as: UTF8.self)
+            change { state in
+                if let last { take(&state, last) }
+                state.open -= 1
+            }
+            do { try pipe.fileHandleForReading.close() } catch { return }
+            if thenWaits { waitForEnd() }
+        }
+    }
+
+    /// Notes the end of the process, which two sides may tell.
+    private func ended(_ status: Int32, bySignal isSignal: Bool) {
+        change { state in
+            guard state.status == nil else { return }
+            state.status = isSignal ? 128 + status : status
+            state.open -= 1
+        }
+    }
+
+    /// Waits for the end of a process that has said all.
+    ///
+    /// Foundation watches its children through `select`, and in a process with more than a thousand
+    /// open files it has been seen to miss one. The child is left for Foundation to collect.
+    private func waitForEnd() {
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(process.processIdentifier), &info, WEXITED | WNOWAIT) != 0 {
+            guard errno == EINTR else { return }
+        }
+        #if os(Linux)
+        let status = info._sifields._sigchld.si_status
+        #else
+        let status = info.si_status
+        #endif
+        ended(status, bySignal: info.si_code != CLD_EXITED)
+    }
+
+    /// Whether there is something to read, or the end; false when the deadline has passed.
+    private func waitUntilReadable(_ descriptor: Int32) -> Bool {
+        let left = max(deadline - .now, .zero) / .milliseconds(1)
+        var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        if Foundation.poll(&poll, 1, Int32(left)) > 0 { return true }
+        kill(process.processIdentifier, SIGKILL)
+        return false
+    }
+}

@@ -1,0 +1,80 @@
+import Foundation
+import Testing
+import TidemarkCore
+
+@Suite struct ErrorTests {
+    @Test func `an error says what happened, where, what to do, and under which name`() {
+        let error = TidemarkError(
+            .unknownColumn,
+            "The table has no such column.",
+            fix: "Use a name of the table.",
+            place: .init(changeSet: 0, id: "f0", table: "cities", key: "12", column: "nmae")
+        )
+        #expect(
+            error.description
+                == "The table has no such column. [change set 0, id f0, table cities, key 12, "
+                + "column nmae] Use a name of the table. (unknownColumn)"
+        )
+    }
+
+    @Test func `a place that is not known leaves no empty brackets`() {
+        let error = TidemarkError(.unreachable, "No answer.", fix: "Try later.")
+        #expect(error.description == "No answer. Try later. (unreachable)")
+    }
+
+    @Test func `an error has no part that could hold a row's value`() {
+        // Whoever adds a part has to decide here whether it can be logged and shown.
+        let error = TidemarkError(.invalidValue, "m", fix: "f")
+        #expect(
+            Mirror(reflecting: error).children.compactMap(\.label)
+                == ["code", "message", "fix", "place"]
+        )
+        #expect(
+            Mirror(reflecting: error.place).children.compactMap(\.label)
+                == ["changeSet", "id", "table", "key", "column"]
+        )
+    }
+
+    private static let retried: [ErrorCode] = [
+        .unreachable, .invalidResponse, .unavailable, .internalFailure, .syncInProgress,
+        .predecessorMissing,
+    ]
+    private static let resynced: [ErrorCode] = [.snapshotRequired, .epochMismatch, .revisionAhead]
+    private static let permanent: [ErrorCode] = [
+        .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue,
+        .invalidKey, .unknownTemporaryId, .brokenReference, .constraintViolated, .tooLarge,
+        .schemaMismatch, .changeSetIdReused, .unknownZone, .unsyncableSchema, .unusableFile,
+        .invalidArgument,
+    ]
+
+    @Test func `what to do follows from the code alone`() {
+        let recovery = { (code: ErrorCode) in TidemarkError(code, "", fix: "").recovery }
+        #expect(Self.retried.allSatisfy { recovery($0) == .retry })
+        #expect(Self.resynced.allSatisfy { recovery($0) == .resync })
+        #expect(Self.permanent.allSatisfy { recovery($0) == .permanent })
+    }
+
+    @Test func `a code from a newer server is permanent and keeps its name`() {
+        let error = TidemarkError(ErrorCode(rawValue: "quotaExceeded"), "Full.", fix: "Pay.")
+        #expect(error.recovery == .permanent)
+        #expect(WireError(error).tidemarkError == error)
+    }
+
+    @Test func `an error survives the wire with its place and its recovery`() throws {
+        let error = TidemarkError(
+            .revisionAhead,
+            "Revision 9 is not reached.",
+            fix: "Take a snapshot.",
+            place: .init(changeSet: 3, table: "cities", key: #""a\"b""#)
+        )
+        let data = try JSONEncoder().encode(WireError(error))
+        let read = try JSONDecoder().decode(WireError.self, from: data)
+        #expect(read.tidemarkError == error)
+        #expect(read.error.recovery == "resync")
+    }
+
+    @Test func `an error without a place sends none`() throws {
+        let data = try JSONEncoder().encode(WireError(TidemarkError(.unavailable, "m", fix: "f")))
+        #expect(!String(decoding: data, as: UTF8.self).contains("place"))
+    }
+}

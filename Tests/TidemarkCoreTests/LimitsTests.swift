@@ -1,0 +1,46 @@
+import Testing
+import TidemarkCore
+
+/// Bounds that depend on one another: a value that fits one must not be refused by the next.
+@Suite struct LimitsTests {
+    private let limits = Limits.standard
+
+    @Test func `what a device puts into one request is taken by the server`() {
+        #expect(limits.outgoingBytesTarget <= limits.requestBytesMax)
+    }
+
+    @Test func `the largest change set that a server takes comes back to every device`() {
+        // The echo adds an envelope, revisions and old ids to each record, and at most doubles it.
+        #expect(2 * limits.requestBytesMax + limits.catchUpBytesMax <= limits.responseBytesMax)
+    }
+
+    @Test func `a page of catch-up leaves room for one more change set`() {
+        #expect(limits.catchUpBytesMax + limits.requestBytesMax <= limits.responseBytesMax)
+    }
+
+    @Test func `capture's two copies of every column fit SQLite's limit of columns`() {
+        // A shadow table holds old and new, and two columns of its own; SQLite allows 2,000.
+        #expect(2 * limits.columnsPerTableMax + 2 <= 2_000)
+    }
+
+    @Test func `the deepest request of the protocol is not too deep`() {
+        // Request, change sets, change set, table, attributes, record, tagged value.
+        #expect(limits.jsonDepthMax >= 7)
+    }
+
+    @Test func `every bound is positive`() {
+        let bounds = [
+            limits.requestBytesMax, limits.responseBytesMax, limits.changeSetsPerRequestMax,
+            limits.revisionsPerAnswerMax, limits.catchUpBytesMax, limits.outgoingBytesTarget,
+            limits.jsonDepthMax, limits.relatedRecordsMax, limits.columnsPerTableMax,
+            limits.nameBytesMax,
+        ]
+        #expect(bounds.allSatisfy { $0 > 0 })
+        #expect(bounds.count == Mirror(reflecting: limits).children.count)
+    }
+
+    @Test func `names of the protocol do not double as names of a table's part`() {
+        #expect(WireName.changeSetMembers.isDisjoint(with: WireName.tableMembers))
+        #expect(WireName.recordMembers.isSubset(of: ["revision", "__oldId__"]))
+    }
+}

@@ -1,0 +1,126 @@
+import Testing
+import TidemarkCore
+
+@Suite struct SyncSchemaTests {
+    @Test func `children declared before their parents are written after them`() {
+        let schema = SyncSchema(tables: [
+            table("scores", referringTo: ["players", "games"]),
+            table("players", referringTo: ["teams"]),
+            table("games"), table("teams"),
+        ])
+        #expect(schema.tables.map(\.name) == ["games", "teams", "players", "scores"])
+    }
+
+    @Test func `a table that points at itself waits for nobody`() {
+        let schema = SyncSchema(tables: [table("nodes", referringTo: ["nodes"]), table("roots")])
+        #expect(schema.tables.map(\.name) == ["nodes", "roots"])
+    }
+
+    @Test func `two tables that point at each other both survive, their parents before them`() {
+        let schema = SyncSchema(tables: [
+            table("teams", referringTo: ["players", "leagues"]),
+            table("players", referringTo: ["teams"]), table("leagues"),
+            table("goals", referringTo: ["players"]),
+        ])
+        #expect(schema.tables.map(\.name) == ["leagues", "teams", "players", "goals"])
+        #expect(schema.byName.count == 4)
+    }
+
+    @Test func `a reference to a table outside the zone holds nothing back`() {
+        let schema = SyncSchema(tables: [table("notes", referringTo: ["local_settings"])])
+        #expect(schema.tables.map(\.name) == ["notes"])
+    }
+
+    @Test func `a hundred tables in a chain come out in one order whatever the order given`() {
+        let chain = (0..<100).map { number in
+            table("t\(number)", referringTo: number == 0 ? [] : ["t\(number - 1)"])
+        }
+        let expected = chain.map(\.name)
+        #expect(SyncSchema(tables: chain).tables.map(\.name) == expected)
+        #expect(SyncSchema(tables: chain.reversed()).tables.map(\.name) == expected)
+    }
+
+    @Test func `who refers to a table is found, the table itself included`() {
+        let schema = SyncSchema(tables: [
+            table("nodes", referringTo: ["nodes"]), table("leaves", referringTo: ["nodes"]),
+            table("birds"),
+        ])
+        #expect(schema.references(to: "nodes").map(\.child.name).sorted() == ["leaves", "nodes"])
+        #expect(schema.references(to: "birds").isEmpty)
+    }
+
+    @Test func `the shape of a schema does not depend on the order of tables or columns`() {
+        let one = SyncSchema(tables: [table("a", columns: ["x", "y"]), table("b")])
+        let other = SyncSchema(tables: [table("b"), table("a", columns: ["y", "x"])])
+        #expect(one.shape == other.shape)
+    }
+
+    @Test func `the shape of a schema tells another column, type, key or table`() {
+        let shapes = [
+            [table("a")], [table("b")], [table("a"), table("b")], [table("a", columns: ["x"])],
+            [table("a", columns: ["x"], type: "INTEGER")], [table("a", columns: ["x"], key: "x")],
+        ].map { SyncSchema(tables: $0).shape }
+        #expect(Set(shapes).count == shapes.count)
+    }
+
+    @Test func `a policy counts for its own table alone`() {
+        let schema = SyncSchema(tables: [table("a"), table("b")], policies: ["a": .columns])
+        #expect(schema.policy(of: "a") == .columns)
+        #expect(schema.policy(of: "b") == .reject)
+    }
+
+    @Test func `a key column is no value column`() {
+        let table = table("a", columns: ["x", "y"])
+        #expect(table.valueColumns.map(\.name) == ["x", "y"])
+        #expect(table.columns.map(\.name) == ["id", "x", "y"])
+    }
+
+    @Test func `a schema that cannot be synced lists all problems, each with its cure`() {
+        let text = UnsyncableSchema(problems: [
+            SchemaProblem(table: "log", reason: "has no primary key", cure: "ALTER\nTWO"),
+            SchemaProblem(table: "log", column: "revision", reason: "is reserved", cure: "RENAME"),
+        ]).description
+        #expect(
+            text == """
+                This schema cannot be synced as it is (2 problems).
+                  log: has no primary key
+                    cure:
+                      ALTER
+                      TWO
+                  log.revision: is reserved
+                    cure:
+                      RENAME
+                """
+        )
+    }
+
+    private func table(
+        _ name: String,
+        referringTo parents: [String] = [],
+        columns: [String] = [],
+        type: String = "TEXT",
+        key: String = "id"
+    ) -> SyncedTable {
+        let references = parents.map {
+            SyncedTable.Reference(
+                columns: ["\($0)_id"],
+                parent: $0,
+                parentColumns: ["id"],
+                onDelete: .noAction
+            )
+        }
+        return SyncedTable(
+            name: name,
+            columns: (["id"] + columns).map {
+                .init(name: $0, type: type, isNotNull: false, defaultSQL: nil)
+            },
+            key: [key],
+            keyKind: .text,
+            isAutoincrement: false,
+            references: references,
+            uniques: [],
+            sql: "",
+            indexSQL: []
+        )
+    }
+}

@@ -1,0 +1,88 @@
+import Foundation
+import GRDB
+import Testing
+import TidemarkCore
+import TidemarkSQLiteStore
+
+/// Rule 9: a refused request changes nothing, and says what, where, and what to do; whatever the
+/// bytes, it is a typed error, never a defect.
+@Suite struct BadInputTests {
+    @Test func `Rule 9: every malformed request is refused with its own code and changes nothing`()
+        async throws
+    {
+        let zone = try TestZone(BadRequest.schema)
+        // Revision 2: a screen goes away.
+        try await zone.writeOutside("DELETE FROM screens WHERE id = 2")
+        _ = try await zone.sync(at: 1)
+        let before = try await zone.content()
+        // SQLite counts up when another connection commits anything at all.
+        let watcher = try DatabaseQueue(path: zone.path)
+        let dataVersion = {
+            try await watcher.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
+        }
+        var version = try await dataVersion()
+        #expect(BadRequest.all.count >= 60)
+        for request in BadRequest.all {
+            do {
+                let answer = try await zone.store.sync(zone: "main", body: request.body)
+                Issue.record(
+                    "\(request) was answered with \(String(decoding: answer, as: UTF8.self))"
+                )
+            } catch let error as TidemarkError {
+                #expect(error.code == request.code, "\(request): \(error)")
+                #expect(!error.message.isEmpty && !error.fix.isEmpty, "\(request): \(error)")
+            } catch {
+                Issue.record("\(request) ended in a defect: \(error)")
+            }
+            let after = try await dataVersion()
+            if after != version { Issue.record("\(request) changed the zone") }
+            version = after
+        }
+        try watcher.close()
+        #expect(try await zone.content() == before)
+        let answer = try await zone.sync(at: 2)
+        #expect(answer.maxRevision == 2)
+    }
+
+    @Test func `Rule 9: a zone of another name is refused without saying whether it exists`()
+        async throws
+    {
+        let zone = try TestZone(BadRequest.schema)
+        for name in ["other", "", "main\0", "MAIN", "../main", "main' OR 1=1 --"] {
+            await #expect(throws: TidemarkError.self, "\(name)") {
+                try await zone.store.sync(zone: name, body: Array(#"{"maxRevision":1}"#.utf8))
+            }
+        }
+    }
+
+    @Test func `Rule 9: a refusal names change set, table, key and column`() async throws {
+        let zone = try TestZone(BadRequest.schema)
+        let refusal = try await zone.refusal(
+            of: #"""
+                {"maxRevision":1,"changeSets":[{},
+                 {"screens":{"update":[1],"attributes":{"1":{"name":"x","color":"red"}}}}]}
+                """#
+        )
+        let error = try #require(refusal)
+        #expect(error.code == .unknownColumn)
+        #expect(
+            error.place == .init(changeSet: 1, table: "screens", key: "1", column: "color")
+        )
+        #expect(error.recovery == .permanent)
+    }
+
+    @Test func `Rule 21: more change sets than allowed are refused, as many as allowed are taken`()
+        async throws
+    {
+        var limits = Limits.standard
+        limits.changeSetsPerRequestMax = 3
+        let zone = try TestZone(BadRequest.schema, limits: limits)
+        let sets = Array(repeating: "{}", count: 4)
+        let refusal = try await zone.refusal(
+            of: #"{"maxRevision":1,"changeSets":[\#(sets.joined(separator: ","))]}"#
+        )
+        #expect(refusal?.code == .tooLarge)
+        let answer = try await zone.sync(at: 1, "{}", "{}", "{}")
+        #expect(answer.changeSets.count == 3)
+    }
+}

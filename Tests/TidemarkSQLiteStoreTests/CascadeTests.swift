@@ -1,0 +1,78 @@
+import GRDB
+import Testing
+import TidemarkCore
+import TidemarkSQLiteStore
+
+/// Deletions that the database passes on to children, against people who work on those children.
+@Suite struct CascadeTests {
+    private static let schema = """
+        CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE player (
+            id INTEGER PRIMARY KEY, team_id INTEGER REFERENCES team ON DELETE CASCADE, name TEXT);
+        CREATE TABLE goal (
+            id INTEGER PRIMARY KEY, player_id INTEGER REFERENCES player ON DELETE CASCADE);
+        INSERT INTO team VALUES (1, 'Kiel');
+        INSERT INTO player VALUES (1, 1, 'Anna');
+        """
+
+    private static let deletion = #"{"team":{"delete":[1]}}"#
+
+    @Test func `A6 A7 A8: a player nobody told the deleter of is not deleted with her team`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema)
+        _ = try await zone.sync(
+            at: 1,
+            #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"name":"Eva"}}}}"#
+        )
+        let answer = try await zone.bytes(#"{"maxRevision":1,"changeSets":[\#(Self.deletion)]}"#)
+        let text = String(decoding: answer, as: UTF8.self)
+        #expect(text.contains(#""table":"player","key":2"#), "\(text)")
+        #expect(try await zone.column("SELECT name FROM player ORDER BY id") == ["Anna", "Eva"])
+        #expect(try await zone.column("SELECT name FROM team") == ["Kiel"])
+    }
+
+    @Test func `A6: a goal two levels down that came later stops the deletion of the team`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema)
+        let goal = #"{"goal":{"create":[-1],"attributes":{"-1":{"player_id":1}}}}"#
+        _ = try await zone.sync(at: 1, goal)
+        _ = try await zone.sync(at: 1, Self.deletion)
+        #expect(try await zone.column("SELECT count(*) FROM goal") == ["1"])
+        _ = try await zone.sync(at: 2, Self.deletion)
+        #expect(try await zone.column("SELECT count(*) FROM goal") == ["0"])
+        #expect(try await zone.column("SELECT count(*) FROM team") == ["0"])
+    }
+
+    @Test func `a child that the same change set moves away or names does not count as unseen`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema)
+        _ = try await zone.sync(
+            at: 1,
+            #"{"team":{"create":[-1],"attributes":{"-1":{"name":"Lemgo"}}}}"#,
+            #"""
+            {"team":{"delete":[1]},
+             "player":{"update":[1],"attributes":{"1":{"team_id":2}}}}
+            """#
+        )
+        #expect(try await zone.column("SELECT name FROM player") == ["Anna"])
+        #expect(try await zone.column("SELECT name FROM team") == ["Lemgo"])
+    }
+
+    @Test func `A6: a base from beyond the device's own revision sees nothing more than that`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema)
+        _ = try await zone.sync(
+            at: 1,
+            #"{"team":{"update":[1],"attributes":{"1":{"name":"THW Kiel"}}}}"#
+        )
+        _ = try await zone.sync(
+            at: 1,
+            #"{"team":{"update":[1],"attributes":{"1":{"name":"Flensburg","revision":99}}}}"#
+        )
+        #expect(try await zone.column("SELECT name FROM team") == ["THW Kiel"])
+    }
+}

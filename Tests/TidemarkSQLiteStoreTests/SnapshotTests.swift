@@ -1,0 +1,137 @@
+import Foundation
+import GRDB
+import Testing
+import TidemarkCore
+import TidemarkGzip
+import TidemarkSQLiteStore
+import TidemarkServer
+
+/// A snapshot is the zone at one revision, whole, while writers go on.
+@Suite struct SnapshotTests {
+    private static let schema = """
+        CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+        CREATE TABLE players (id INTEGER PRIMARY KEY AUTOINCREMENT, team_id INTEGER REFERENCES teams,
+            size REAL, photo BLOB, twice AS (size * 2));
+        CREATE TABLE local (id INTEGER PRIMARY KEY);
+        INSERT INTO teams VALUES (1, 'Kiel'), (2, 'Lübeck');
+        INSERT INTO players (team_id, size, photo) VALUES (1, 1.9, x'00ff'), (NULL, NULL, NULL);
+        INSERT INTO local VALUES (5);
+        """
+
+    /// Unpacks a snapshot, looks at it, and gives it back.
+    private static func open(
+        _ zone: TestZone,
+        _ body: @escaping @Sendable (Database, SnapshotFile) throws -> Void
+    ) async throws {
+        let file = try await zone.store.snapshot(zone: "main")
+        let plain = zone.folder.appending(path: "plain-\(UUID()).sqlite").path
+        try GzipFile.decompress(file.path, to: plain, bytesMax: 100 << 20)
+        let database = try DatabaseQueue(path: plain)
+        try await database.read { try body($0, file) }
+        try database.close()
+        await zone.store.releaseSnapshot(file)
+    }
+
+    private static func leftovers(_ zone: TestZone) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: zone.folder.path).filter {
+            $0.contains("snapshot")
+        }
+    }
+
+    @Test func `F5: a snapshot holds every synced row, value for value, and says what it is`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema, excluding: ["local"])
+        let state = try await zone.store.state()
+        try await Self.open(zone) { db, file in
+            #expect(file.revision == 1)
+            #expect(file.epoch == state.epoch)
+            let header = try #require(try Row.fetchOne(db, sql: "SELECT * FROM tidemark_snapshot"))
+            #expect(header["zone"] as String? == "main")
+            #expect(header["epoch"] as String? == state.epoch)
+            #expect(header["revision"] as Int64? == 1)
+            let tables = try String.fetchSet(db, sql: "SELECT name FROM sqlite_master")
+            #expect(tables == ["tidemark_snapshot", "teams", "players"])
+            let players = try String.fetchAll(
+                db,
+                sql: "SELECT quote(id)||quote(team_id)||quote(size)||quote(photo) FROM players"
+            )
+            #expect(players == ["111.9X'00FF'", "2NULLNULLNULL"])
+            #expect(try String.fetchAll(db, sql: "SELECT name FROM teams") == ["Kiel", "Lübeck"])
+        }
+        let bytes = try await zone.store.snapshot(zone: "main")
+        let size = try FileManager.default.attributesOfItem(atPath: bytes.path)[.size] as? Int64
+        #expect(bytes.byteCount == size)
+        await zone.store.releaseSnapshot(bytes)
+    }
+
+    @Test
+    func `F5: rows that a program wrote and nobody synced yet are in the snapshot's revision`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema, excluding: ["local"])
+        try await zone.writeOutside("INSERT INTO teams VALUES (3, 'Flensburg')")
+        try await Self.open(zone) { db, file in
+            let teams = try Int.fetchOne(db, sql: "SELECT count(*) FROM teams")
+            #expect(file.revision == 2)
+            #expect(teams == 3)
+        }
+    }
+
+    @Test func `Rule 2 6: snapshots taken while writers write hold whole change sets up to theirs`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema, excluding: ["local"])
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for writer in 0..<3 {
+                group.addTask {
+                    for number in 1...30 {
+                        // A team and its two players, whole or not at all.
+                        let name = "t\(writer)-\(number)"
+                        _ = try await zone.sync(
+                            at: 1,
+                            #"""
+                            {"teams":{"create":[-1],"attributes":{"-1":{"name":"\#(name)"}}},
+                             "players":{"create":[-2,-3],
+                             "attributes":{"-2":{"team_id":-1},"-3":{"team_id":-1}}}}
+                            """#
+                        )
+                    }
+                }
+            }
+            for _ in 0..<3 {
+                group.addTask {
+                    for _ in 0..<6 {
+                        try await Self.open(zone) { db, file in
+                            let teams = try Int.fetchOne(db, sql: "SELECT count(*) FROM teams")
+                            #expect(teams == Int(file.revision) + 1)
+                            let players = try Int.fetchOne(db, sql: "SELECT count(*) FROM players")
+                            #expect(players == 2 * Int(file.revision))
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(try await zone.store.state().revision == 91)
+        #expect(try Self.leftovers(zone).count <= 1)
+    }
+
+    @Test func `Rule 21: a released snapshot that is no longer the latest leaves the disk`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema, excluding: ["local"])
+        let old = try await zone.store.snapshot(zone: "main")
+        let again = try await zone.store.snapshot(zone: "main")
+        #expect(again == old)
+        _ = try await zone.sync(at: 1, #"{"teams":{"delete":[2]}}"#)
+        let new = try await zone.store.snapshot(zone: "main")
+        #expect(new.revision == 2)
+        await zone.store.releaseSnapshot(old)
+        #expect(FileManager.default.fileExists(atPath: old.path), "somebody still reads it")
+        await zone.store.releaseSnapshot(again)
+        #expect(!FileManager.default.fileExists(atPath: old.path))
+        await zone.store.releaseSnapshot(new)
+        #expect(try Self.leftovers(zone).count == 1)
+    }
+}

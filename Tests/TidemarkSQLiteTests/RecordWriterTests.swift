@@ -1,0 +1,190 @@
+import GRDB
+import Testing
+import TidemarkCore
+
+@testable import TidemarkSQLite
+
+/// Final states that are legal must be reachable, whatever stands in between.
+@Suite struct RecordWriterTests {
+    private static let people = """
+        CREATE TABLE people (
+            id INTEGER PRIMARY KEY,
+            email TEXT NOT NULL UNIQUE,
+            badge INTEGER UNIQUE CHECK (badge > 0),
+            name TEXT DEFAULT 'nobody'
+        );
+        """
+
+    private func people() throws -> StagingBench {
+        try StagingBench(
+            Self.people,
+            rows:
+                "INSERT INTO people VALUES (1, 'a', 10, 'A'), (2, 'b', 20, 'B'), (3, 'c', 30, 'C')"
+        )
+    }
+
+    @Test(arguments: [RecordWriter.Existing.refuse, .overwrite])
+    func `two people swap their badges`(existing: RecordWriter.Existing) throws {
+        let bench = try people()
+        try bench.apply(
+            #"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":10}}}}"#,
+            existing: existing
+        )
+        #expect(
+            try bench.rows("SELECT id, badge FROM people ORDER BY id") == ["1 20", "2 10", "3 30"]
+        )
+    }
+
+    @Test func `three people pass their mail addresses round`() throws {
+        let bench = try people()
+        try bench.apply(
+            """
+            {"people":{"update":[1,2,3],"attributes":{
+                "1":{"email":"b"},"2":{"email":"c"},"3":{"email":"a"}}}}
+            """
+        )
+        #expect(
+            try bench.rows("SELECT id, email, name FROM people") == ["1 b A", "2 c B", "3 a C"]
+        )
+    }
+
+    @Test func `one passes on what another gives up, in two columns at once`() throws {
+        let bench = try people()
+        try bench.apply(
+            """
+            {"people":{"update":[1,2],"attributes":{
+                "1":{"email":"new","badge":20},"2":{"email":"a","badge":40}}}}
+            """
+        )
+        #expect(
+            try bench.rows("SELECT id, email, badge FROM people") == [
+                "1 new 20", "2 a 40", "3 c 30",
+            ]
+        )
+    }
+
+    @Test func `a newcomer takes over the address of one who is deleted`() throws {
+        let bench = try people()
+        try bench.apply(
+            """
+            {"people":{"create":[9],"delete":[2],"attributes":{"9":{"email":"b","badge":20}}}}
+            """
+        )
+        #expect(
+            try bench.rows("SELECT id, email, badge, name FROM people")
+                == ["1 a 10 A", "3 c 30 C", "9 b 20 nobody"]
+        )
+    }
+
+    @Test func `a record that is created where one is already is refused on a server`() throws {
+        let bench = try people()
+        #expect(throws: DatabaseError.self) {
+            try bench.apply(#"{"people":{"create":[1],"attributes":{"1":{"email":"z"}}}}"#)
+        }
+        #expect(try bench.rows("SELECT count(*), min(email) FROM people") == ["3 a"])
+    }
+
+    @Test func `a record that is created where one is already is overwritten on a device`() throws {
+        let bench = try people()
+        try bench.apply(
+            """
+            {"people":{"create":[1,2],"attributes":{
+                "1":{"email":"b","badge":20,"name":"X"},"2":{"email":"a","badge":10,"name":"Y"}}}}
+            """,
+            existing: .overwrite
+        )
+        #expect(try bench.rows("SELECT * FROM people") == ["1 b 20 X", "2 a 10 Y", "3 c 30 C"])
+    }
+
+    @Test func `a value that two records want at the end is refused`() throws {
+        let bench = try people()
+        let error = #expect(throws: DatabaseError.self) {
+            try bench.apply(
+                #"{"people":{"update":[1,2],"attributes":{"1":{"badge":50},"2":{"badge":50}}}}"#
+            )
+        }
+        #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE)
+        #expect(try bench.rows("SELECT badge FROM people") == ["10", "20", "30"])
+    }
+
+    @Test func `parking suspends a CHECK for its own values and not for those that stay`() throws {
+        let bench = try people()
+        let error = #expect(throws: DatabaseError.self) {
+            try bench.apply(
+                #"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":-1}}}}"#
+            )
+        }
+        #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_CHECK)
+        #expect(try bench.rows("PRAGMA ignore_check_constraints") == ["0"])
+    }
+
+    @Test(arguments: ["INTEGER", "REAL", "TEXT", "BLOB", "DECIMAL(5,2)", "DATE", ""])
+    func `a swap works in a NOT NULL column of any type`(type: String) throws {
+        let bench = try StagingBench(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE)",
+            rows: "INSERT INTO t VALUES (1, 100), (2, 200)"
+        )
+        try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":200},"2":{"v":100}}}}"#)
+        #expect(
+            try bench.rows("SELECT id, CAST(v AS INTEGER) FROM t") == ["1 200", "2 100"]
+        )
+    }
+
+    @Test(arguments: ["INTEGER", "REAL", "TEXT", "BLOB", "INT", "ANY"])
+    func `a swap works in a STRICT table`(type: String) throws {
+        let literal = ["TEXT": #""x""#, "BLOB": #"{"$blob":"AA=="}"#][type] ?? "1"
+        let other = ["TEXT": #""y""#, "BLOB": #"{"$blob":"AQ=="}"#][type] ?? "2"
+        let bench = try StagingBench(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE) STRICT"
+        )
+        try bench.apply(
+            #"{"t":{"create":[1,2],"attributes":{"1":{"v":\#(literal)},"2":{"v":\#(other)}}}}"#
+        )
+        let before = try bench.rows("SELECT quote(v) FROM t ORDER BY id")
+        try bench.apply(
+            #"{"t":{"update":[1,2],"attributes":{"1":{"v":\#(other)},"2":{"v":\#(literal)}}}}"#
+        )
+        #expect(try bench.rows("SELECT quote(v) FROM t ORDER BY id") == before.reversed())
+    }
+
+    @Test func `a swap works when the unique column is a generated one`() throws {
+        let bench = try StagingBench(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, folded TEXT AS (lower(v)) STORED UNIQUE)",
+            rows: "INSERT INTO t (id, v) VALUES (1, 'a'), (2, 'b')"
+        )
+        try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":"b"},"2":{"v":"a"}}}}"#)
+        #expect(try bench.rows("SELECT id, folded FROM t") == ["1 b", "2 a"])
+    }
+
+    @Test func `a swap works when the unique index is on an expression`() throws {
+        let bench = try StagingBench(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT); CREATE UNIQUE INDEX i ON t (lower(v))",
+            rows: "INSERT INTO t VALUES (1, 'a'), (2, 'b')"
+        )
+        try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":"b"},"2":{"v":"a"}}}}"#)
+        #expect(try bench.rows("SELECT id, v FROM t") == ["1 b", "2 a"])
+    }
+
+    @Test func `records that share a unique pair swap one half of it`() throws {
+        let bench = try StagingBench(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER NOT NULL, b TEXT NOT NULL, UNIQUE (a, b))",
+            rows: "INSERT INTO t VALUES (1, 1, 'x'), (2, 1, 'y')"
+        )
+        try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"b":"y"},"2":{"b":"x"}}}}"#)
+        #expect(try bench.rows("SELECT * FROM t") == ["1 1 y", "2 1 x"])
+    }
+
+    @Test func `two children that swap their only parents keep them`() throws {
+        let bench = try StagingBench(
+            """
+            CREATE TABLE seats (id INTEGER PRIMARY KEY);
+            CREATE TABLE guests (id INTEGER PRIMARY KEY, seat INTEGER NOT NULL UNIQUE REFERENCES seats);
+            """,
+            rows: "INSERT INTO seats VALUES (1), (2); INSERT INTO guests VALUES (7, 1), (8, 2)"
+        )
+        try bench.apply(
+            #"{"guests":{"update":[7,8],"attributes":{"7":{"seat":2},"8":{"seat":1}}}}"#
+        )
+        #expect(try bench.rows("SELECT * FROM guests") == ["7 2", "8 1"])
+    }
+}

@@ -1,0 +1,199 @@
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// An answer is taken in whole, with its revision, or not at all.
+@Suite struct ApplyTests {
+    private static let schema = """
+        CREATE TABLE accounts (id INTEGER PRIMARY KEY, owner TEXT UNIQUE, balance INTEGER NOT NULL)
+        """
+    private static let seed = """
+        INSERT INTO accounts (owner, balance) VALUES ('Anna', 50), ('Ben', 50)
+        """
+
+    /// What an answer of a broken server, proxy or sign-in page may be, made of a good one.
+    enum Damage: String, CaseIterable {
+        case signInPage, empty, cutInTheMiddle, notAnObject, revisionSkipped, revisionMissing
+        case endsTooEarly, unknownTable, unknownColumn, noChangeSets, infinityUnquoted, hugeInteger
+
+        func spoil(_ answer: String) -> String {
+            switch self {
+            case .signInPage: "<html><body>Please sign in to the hotel's network.</body></html>"
+            case .empty: ""
+            case .cutInTheMiddle: String(answer.prefix(answer.count / 2))
+            case .notAnObject: "[\(answer)]"
+            case .revisionSkipped:
+                answer.replacing(#""revision":3,"conflict""#, with: #""revision":4,"conflict""#)
+            case .revisionMissing:
+                answer.replacing(#""revision":3,"conflict""#, with: #""conflict""#)
+            case .endsTooEarly: answer.replacing(#""maxRevision":4"#, with: #""maxRevision":9"#)
+            case .unknownTable: answer.replacing("accounts", with: "customers")
+            case .unknownColumn: answer.replacing("balance", with: "amount")
+            case .noChangeSets: answer.replacing("changeSets", with: "changes")
+            case .infinityUnquoted: answer.replacing("60", with: "Infinity")
+            case .hugeInteger: answer.replacing("60", with: "9223372036854775808")
+            }
+        }
+    }
+
+    @Test(arguments: Damage.allCases)
+    func `A12: an answer that can not be applied leaves file, outbox and revision alone`(
+        damage: Damage
+    ) async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
+        try await anna.write("INSERT INTO accounts (owner, balance) VALUES ('Carla', 0)")
+        try await anna.engine.sync()
+        try await ben.write("UPDATE accounts SET balance = 40 WHERE id = 2")
+        ben.transport.faults.add(.requestLost)
+        await ben.syncInVain()
+        let before = try await Self.everything(in: ben)
+
+        let spoilt = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: SpoilingTransport(wrapping: ben.transport) { damage.spoil($0) }
+        )
+        await #expect {
+            try await spoilt.sync()
+        } throws: { error in
+            (error as? TidemarkError)?.code == .invalidResponse
+        }
+        #expect(try await Self.everything(in: ben) == before)
+        try await cluster.converge(ben, anna)
+        #expect(
+            try await ben.rows("SELECT owner, balance FROM accounts ORDER BY id")
+                == ["Anna|60", "Ben|40", "Carla|0"]
+        )
+    }
+
+    /// The rows, the outbox and the revision of a device's file.
+    private static func everything(in device: TestDevice) async throws -> [String] {
+        try await device.rows(
+            """
+            SELECT 'row', id, owner, balance FROM accounts
+            UNION ALL SELECT 'state', revision, applying, '' FROM tidemark_state
+            UNION ALL SELECT 'set', seq, id, wire FROM tidemark_changeset
+            UNION ALL SELECT 'change', tbl, key, attributes FROM tidemark_outbox
+            UNION ALL SELECT 'base', tbl, key, image FROM tidemark_base
+            UNION ALL SELECT 'captured', seq, tbl, base FROM tidemark_capture
+            """
+        )
+    }
+
+    @Test func `A12: an app that refuses a row keeps the whole answer out`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
+        try await anna.write("UPDATE accounts SET balance = -5 WHERE id = 2")
+        try await anna.engine.sync()
+        try await ben.write(
+            """
+            CREATE TRIGGER no_debts BEFORE UPDATE ON accounts WHEN NEW.balance < 0
+            BEGIN SELECT RAISE(ABORT, 'no debts'); END
+            """
+        )
+        let before = try await Self.everything(in: ben)
+        await #expect(throws: (any Error).self) { try await ben.engine.sync() }
+        #expect(try await Self.everything(in: ben) == before)
+        try await ben.write("DROP TRIGGER no_debts")
+        try await cluster.converge(ben, anna)
+    }
+
+    @Test func `A12: an answer to an older state of the file is not applied`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
+        try await anna.engine.sync()
+        // Another process of Ben's syncs the same file while his answer is on its way.
+        let other = try await ben.reopened()
+        ben.transport.faults.whileInFlight {
+            try await other.engine.sync()
+            try await other.write("UPDATE accounts SET balance = 70 WHERE id = 1")
+            try await other.engine.sync()
+        }
+        try await ben.engine.sync()
+        #expect(try await ben.rows("SELECT balance FROM accounts WHERE id = 1") == ["70"])
+        try await cluster.converge(ben, anna)
+    }
+
+    @Test(.timeLimit(.minutes(5)))
+    func `B3: an observer never sees half a transfer`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let observation = ValueObservation.tracking { db in
+            try Int64.fetchAll(db, sql: "SELECT balance FROM accounts ORDER BY id")
+        }
+        var seen = observation.values(in: ben.database).makeAsyncIterator()
+        #expect(try await seen.next() == [50, 50])
+        for amount in 1...12 {
+            try await anna.write(
+                """
+                UPDATE accounts SET balance = balance - \(amount) WHERE id = 1;
+                UPDATE accounts SET balance = balance + \(amount) WHERE id = 2
+                """
+            )
+            if amount.isMultiple(of: 3) {
+                try await anna.engine.sync()
+                try await ben.engine.sync()
+            }
+        }
+        while let balances = try await seen.next() {
+            #expect(balances.reduce(0, +) == 100)
+            if balances == [-28, 128] { break }
+        }
+    }
+
+    @Test func `B3: what did not change is not written`() async throws {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT, count INTEGER)",
+            seed: """
+                WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+                INSERT INTO words (word, count) SELECT 'w' || i, 0 FROM n
+                """
+        )
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await ben.write(
+            """
+            CREATE TEMP TABLE touched (id);
+            CREATE TEMP TRIGGER watch AFTER UPDATE ON main.words
+            BEGIN INSERT INTO touched VALUES (NEW.id); END
+            """
+        )
+        try await anna.write("UPDATE words SET count = 1 WHERE id IN (7, 8)")
+        try await anna.engine.sync()
+        try await ben.engine.sync()
+        let touched = try await ben.database.write { db in
+            try Int.fetchAll(db, sql: "SELECT id FROM touched ORDER BY id")
+        }
+        #expect(touched == [7, 8])
+    }
+}
+
+/// A way to the server on which every answer is changed.
+private struct SpoilingTransport: Transport {
+    private let real: InProcessTransport
+    private let change: @Sendable (String) -> String
+
+    init(wrapping real: InProcessTransport, _ change: @escaping @Sendable (String) -> String) {
+        (self.real, self.change) = (real, change)
+    }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        let answer = try await real.sync(zone: zone, body: body)
+        return Array(change(String(decoding: answer, as: UTF8.self)).utf8)
+    }
+
+    func snapshot(
+        zone: String,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await real.snapshot(zone: zone, to: path, progress: progress)
+    }
+
+    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
+}

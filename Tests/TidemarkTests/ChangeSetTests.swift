@@ -1,0 +1,196 @@
+import GRDB
+import Testing
+import Tidemark
+import TidemarkTestSupport
+
+/// What a device makes of the edits on it: which change sets, in which order, with what in them.
+@Suite struct ChangeSetTests {
+    private static let schema = """
+        CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+        CREATE TABLE notes (id INTEGER PRIMARY KEY,
+            list_id INTEGER REFERENCES lists, text TEXT, done INTEGER DEFAULT 0);
+        CREATE INDEX notes_list ON notes (list_id);
+        """
+    private static let seed = """
+        INSERT INTO lists (name) VALUES ('home');
+        INSERT INTO notes (list_id, text) VALUES (1, 'milk'), (1, 'bread'), (1, 'salt')
+        """
+
+    private static func device() async throws -> TestDevice {
+        try await Cluster(schema: schema, seed: seed).device("anna")
+    }
+
+    @Test func `A10, rule 5: three transactions are three sets in their order`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.write("DELETE FROM notes WHERE id = 3")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 2")
+        try await anna.engine.sync()
+        #expect(
+            try anna.lastSent
+                == [["update notes 1 (text)"], ["delete notes 3"], ["update notes 2 (done)"]]
+        )
+    }
+
+    @Test func `B5: neighbouring transactions on one note are merged`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 2")
+        try await anna.engine.sync()
+        #expect(try anna.lastSent == [["update notes 1 (done, text)"], ["update notes 2 (done)"]])
+    }
+
+    @Test func `rule 2: one transaction over two tables is one set, never split`() async throws {
+        let anna = try await Self.device()
+        try await anna.write(
+            """
+            INSERT INTO lists (name) VALUES ('garden');
+            INSERT INTO notes (list_id, text) VALUES (last_insert_rowid(), 'rake');
+            UPDATE notes SET done = 1 WHERE id <= 2;
+            DELETE FROM notes WHERE id = 3
+            """
+        )
+        try await anna.engine.sync()
+        #expect(
+            try anna.lastSent == [
+                [
+                    "create lists new (name)", "create notes new (done, list_id, text)",
+                    "update notes 1 (done)", "update notes 2 (done)", "delete notes 3",
+                ]
+            ]
+        )
+    }
+
+    @Test func `F1: what another program wrote between two syncs goes together`() async throws {
+        let anna = try await Self.device()
+        try anna.writeOutside("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try anna.writeOutside("UPDATE notes SET done = 1 WHERE id = 2")
+        try await anna.engine.sync()
+        #expect(try anna.lastSent == [["update notes 1 (text)", "update notes 2 (done)"]])
+    }
+
+    @Test func `F1: the app's own transactions stay apart from another program's`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 2")
+        try anna.writeOutside("UPDATE notes SET done = 1 WHERE id = 3")
+        try await anna.engine.sync()
+        #expect(
+            try anna.lastSent
+                == [
+                    ["update notes 1 (done)"], ["update notes 2 (done)"], ["update notes 3 (done)"],
+                ]
+        )
+    }
+
+    @Test func `B5: a note created and deleted before a sync is never sent`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("INSERT INTO notes (text) VALUES ('gone before anybody saw')")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.write("DELETE FROM notes WHERE text LIKE 'gone%'")
+        try await anna.engine.sync()
+        #expect(try anna.lastSent == [["update notes 1 (done)"]])
+    }
+
+    @Test func `B5: nothing but a note that came and went is no change set at all`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("INSERT INTO notes (text) VALUES ('gone')")
+        try await anna.write("DELETE FROM notes WHERE text = 'gone'")
+        try await anna.engine.sync()
+        #expect(try anna.sent.allSatisfy(\.isEmpty))
+        #expect(try await anna.engine.status().pendingChangeSets == 0)
+    }
+
+    @Test func `B5: a child's set names its parent's, independent sets name none`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.write("INSERT INTO notes (list_id, text) SELECT max(id), 'rake' FROM lists")
+        try await anna.engine.sync()
+        let sent = try #require(try anna.sent.last { !$0.isEmpty })
+        #expect(sent.count == 3)
+        #expect(sent[0].after.isEmpty && sent[1].after.isEmpty)
+        #expect(sent[2].after == [sent[0].id])
+    }
+
+    @Test func `B6: only the columns that changed travel`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("UPDATE notes SET text = 'salt', done = 1, list_id = 1 WHERE id = 3")
+        try await anna.engine.sync()
+        #expect(try anna.lastSent == [["update notes 3 (done)"]])
+    }
+
+    @Test func `B6: an update that changes nothing, or is taken back, is not sent`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("UPDATE notes SET text = text, done = 0")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.write("UPDATE notes SET done = 0 WHERE id = 1")
+        try await anna.engine.sync()
+        #expect(try anna.sent.allSatisfy(\.isEmpty))
+    }
+
+    @Test func `A10: a transaction that is rolled back leaves no trace`() async throws {
+        let anna = try await Self.device()
+        struct Changed: Error {}
+        await #expect(throws: Changed.self) {
+            try await anna.database.write { db in
+                try db.execute(sql: "UPDATE notes SET done = 1")
+                throw Changed()
+            }
+        }
+        try await anna.database.write { db in
+            try db.execute(sql: "UPDATE notes SET done = 1 WHERE id = 1")
+            try db.inSavepoint {
+                try db.execute(sql: "DELETE FROM notes WHERE id = 2")
+                return .rollback
+            }
+        }
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 3")
+        try await anna.engine.sync()
+        #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 3 (done)"]])
+    }
+
+    @Test func `A2: whatever waits, one round is one request`() async throws {
+        let anna = try await Self.device()
+        for id in 1...3 { try await anna.write("UPDATE notes SET done = 1 WHERE id = \(id)") }
+        try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
+        try await anna.engine.sync()
+        #expect(anna.transport.faults.requests.count == 1)
+    }
+
+    @Test func `A3: a plain insert and a negative id name the same new list`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write(
+            """
+            INSERT INTO lists VALUES (-10, 'garden');
+            INSERT INTO notes (id, list_id, text) VALUES (-11, -10, 'rake');
+            INSERT INTO lists (name) VALUES ('attic');
+            INSERT INTO notes (list_id, text) VALUES (last_insert_rowid(), 'moths')
+            """
+        )
+        try await cluster.converge(anna, ben)
+        let joined = """
+            SELECT n.id, n.text, l.id, l.name FROM notes AS n JOIN lists AS l ON l.id = list_id
+            WHERE n.id > 3 ORDER BY n.text
+            """
+        let rows = try await ben.rows(joined)
+        #expect(rows.map { $0.split(separator: "|").last } == ["attic", "garden"])
+        #expect(try await anna.rows(joined) == rows)
+        #expect(
+            try await ben.rows("SELECT id FROM notes ORDER BY id") == ["1", "2", "3", "4", "5"]
+        )
+    }
+
+    @Test func `F1: an id that could mean somebody else's note is refused`() async throws {
+        let anna = try await Self.device()
+        #expect(throws: DatabaseError.self) {
+            try anna.writeOutside("INSERT INTO notes (id, text) VALUES (4, 'whose?')")
+        }
+        #expect(throws: DatabaseError.self) {
+            try anna.writeOutside("UPDATE notes SET id = 9 WHERE id = 1")
+        }
+        #expect(try await anna.rows("SELECT id FROM notes") == ["1", "2", "3"])
+    }
+}

@@ -1,0 +1,136 @@
+import GRDB
+import Synchronization
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// One sync at a time, whoever asks for it, and ids that survive a restart.
+@Suite struct ConcurrencyTests {
+    private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
+
+    @Test func `A15: the counter of temporary ids survives a restart`() async throws {
+        let anna = try await Cluster(schema: Self.schema).device("anna")
+        let first = try await anna.database.write { db in
+            [try TemporaryIDs.next(db), try TemporaryIDs.next(db)]
+        }
+        try anna.database.close()
+        let restarted = try await anna.reopened()
+        let second = try await restarted.database.write { try TemporaryIDs.next($0) }
+        #expect(first == [-1, -2])
+        #expect(second == -3)
+    }
+
+    @Test func `A15: an id drawn by a plain insert is never drawn again`() async throws {
+        let cluster = try Cluster(schema: Self.schema)
+        let anna = try await cluster.device("anna")
+        let draw = "INSERT INTO notes (text) VALUES ('x') RETURNING id"
+        let first = try await anna.database.write { try Int64.fetchOne($0, sql: draw) }
+        try await anna.engine.sync()
+        try await anna.write("DELETE FROM notes")
+        try await anna.engine.sync()
+        let restarted = try await anna.reopened()
+        let second = try await restarted.database.write { try Int64.fetchOne($0, sql: draw) }
+        #expect(first == TemporaryID.reservedMin)
+        #expect(second == TemporaryID.reservedMin + 1)
+        try await restarted.engine.sync()
+        #expect(try await restarted.engine.permanentID(for: first ?? 0, in: "notes") == 1)
+        #expect(try await restarted.engine.permanentID(for: second ?? 0, in: "notes") == 2)
+    }
+
+    @Test func `A15: twenty callers of sync share rounds, never two at once`() async throws {
+        let cluster = try Cluster(schema: Self.schema)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let transport = CountingTransport(wrapping: anna.transport)
+        let engine = try await SyncEngine(
+            anna.database,
+            server: "http://cluster.test",
+            transport: transport
+        )
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 1...20 {
+                group.addTask {
+                    try await anna.write("INSERT INTO notes (text) VALUES ('\(number)')")
+                    try await engine.sync()
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(transport.highest == 1)
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes") == ["20|20"])
+    }
+
+    @Test func `A15: two engines on one file double nothing`() async throws {
+        let cluster = try Cluster(schema: Self.schema)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let second = try await anna.reopened()
+        for round in 1...10 {
+            try await anna.write("INSERT INTO notes (text) VALUES ('first \(round)')")
+            try await second.write("INSERT INTO notes (text) VALUES ('second \(round)')")
+            async let one: Void = anna.engine.sync()
+            async let other: Void = second.engine.sync()
+            _ = try await (one, other)
+        }
+        try await cluster.converge(anna, second, ben)
+        #expect(try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes") == ["20|20"])
+        #expect(try await ben.rows("SELECT max(id) FROM notes") == ["20"])
+    }
+
+    @Test func `A15: edits pour in while rounds run, none is lost or doubled`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (1, '0')")
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        async let writing: Void = {
+            for number in 1...60 {
+                try await anna.write(
+                    """
+                    INSERT INTO notes (text) VALUES ('\(number)');
+                    UPDATE notes SET text = text + 1 WHERE id = 1
+                    """
+                )
+            }
+        }()
+        for _ in 0..<20 {
+            try await anna.engine.sync()
+            try await ben.engine.sync()
+        }
+        try await writing
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["60"])
+        #expect(
+            try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes WHERE id > 1")
+                == ["60|60"]
+        )
+        #expect(try await anna.engine.conflicts().isEmpty)
+    }
+}
+
+/// A way to the server that notes how many requests were under way at once.
+private final class CountingTransport: Transport {
+    private let real: InProcessTransport
+    private let counts = Mutex((active: 0, highest: 0))
+
+    init(wrapping real: InProcessTransport) { self.real = real }
+
+    var highest: Int { counts.withLock { $0.highest } }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        counts.withLock {
+            $0.active += 1
+            $0.highest = max($0.highest, $0.active)
+        }
+        defer { counts.withLock { $0.active -= 1 } }
+        await Task.yield()
+        return try await real.sync(zone: zone, body: body)
+    }
+
+    func snapshot(
+        zone: String,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await real.snapshot(zone: zone, to: path, progress: progress)
+    }
+
+    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
+}
