@@ -36,7 +36,7 @@ import TidemarkCore
     }
 
     private static let retried: [ErrorCode] = [
-        .unreachable, .invalidResponse, .unavailable, .internalFailure, .syncInProgress,
+        .unreachable, .invalidResponse, .unavailable, .internalFailure,
         .predecessorMissing,
     ]
     private static let resynced: [ErrorCode] = [.snapshotRequired, .epochMismatch, .revisionAhead]

@@ -77,6 +77,4 @@ extension ErrorCode {
     public static let unavailable = ErrorCode(rawValue: "unavailable")
     /// A defect of the server; its log says more.
     public static let internalFailure = ErrorCode(rawValue: "internalFailure")
-    /// Another sync of the same file is in progress.
-    public static let syncInProgress = ErrorCode(rawValue: "syncInProgress")
 }

@@ -58,7 +58,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
     /// What the receiver does: derived from the code, so that the two cannot disagree.
     public var recovery: Recovery {
         switch code {
-        case .unreachable, .invalidResponse, .unavailable, .internalFailure, .syncInProgress,
+        case .unreachable, .invalidResponse, .unavailable, .internalFailure,
             .predecessorMissing:
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
