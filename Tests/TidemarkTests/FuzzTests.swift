@@ -12,7 +12,7 @@ import TidemarkTestSupport
 @Suite(.serialized) struct FuzzTests {
     /// The number of histories; the environment can ask for more.
     static let seeds =
-        UInt64(ProcessInfo.processInfo.environment["TIDEMARK_FUZZ_SEEDS"] ?? "") ?? 24
+        UInt64(ProcessInfo.processInfo.environment["TIDEMARK_FUZZ_SEEDS"] ?? "") ?? 8
 
     @Test(arguments: 1...FuzzTests.seeds)
     func `A1 A6 A7: whatever three devices do offline, all files end up equal`(seed: UInt64)

@@ -1,0 +1,165 @@
+import GRDB
+import TidemarkCore
+
+/// One sync, as a machine without input or output: it says what has to be carried, is told what came
+/// back, and decides what that means.
+///
+/// The shell loops: ``next(_:)``, do what the step says, then ``answered(_:to:in:)``,
+/// ``took(snapshotAt:in:)``; an error that any of these throws, or the network, goes to
+/// ``failed(_:during:in:)``. Every function is given the database outside a transaction and runs one
+/// of its own, so a process may end between any two of them; what the machine itself remembers may
+/// be lost at any time.
+///
+/// | error | what follows |
+/// | --- | --- |
+/// | `resync` | a snapshot, at most twice a sync |
+/// | `tooLarge` | half as many change sets; a single one is parked |
+/// | `permanent`, about one change set | that one is parked with what depends on it |
+/// | any other | the sync ends with it |
+struct SyncRound: Sendable {
+    /// What the shell has to do next.
+    enum Step: Sendable {
+        /// Carry a request to the server.
+        case send(DeviceCore.Outgoing)
+        /// Fetch a snapshot of a zone into a file.
+        case fetchSnapshot(zone: String)
+        /// Nothing: both sides are even.
+        case finish
+    }
+
+    private let core: DeviceCore
+    private let environment: SyncEngine.Environment
+    private let boundaries: @Sendable () -> [Int64]
+    private var changeSetsMax: Int
+    private var snapshotsTaken = 0
+    private var isCatchingUp = false
+    private var needsSnapshot = false
+    private var isEven = false
+
+    private static let snapshotsMax = 2
+
+    /// Makes a machine at its start.
+    ///
+    /// `boundaries` are the numbers of captured changes at which transactions of the app are known
+    /// to have ended.
+    init(
+        limits: Limits,
+        environment: SyncEngine.Environment,
+        boundaries: @escaping @Sendable () -> [Int64]
+    ) {
+        core = DeviceCore(limits: limits)
+        (self.environment, self.boundaries) = (environment, boundaries)
+        changeSetsMax = limits.changeSetsPerRequestMax
+    }
+
+    /// Decides the next step, and freezes what it sends.
+    mutating func next(_ db: Database) throws -> Step {
+        guard !isEven else { return .finish }
+        guard needsSnapshot else { return .send(try prepare(db)) }
+        return .fetchSnapshot(zone: try DeviceFile(db).zone)
+    }
+
+    /// Takes an answer in.
+    mutating func answered(
+        _ answer: [UInt8],
+        to outgoing: DeviceCore.Outgoing,
+        in db: Database
+    ) throws -> [SyncEvent] {
+        let applied = try core.apply(
+            answer,
+            to: outgoing,
+            in: db,
+            boundaries: boundaries(),
+            now: environment.now(),
+            newID: environment.newID
+        )
+        isCatchingUp = applied.hasMore
+        isEven = !applied.hasMore && !applied.hasPending && !applied.isStale
+        if !isEven { try requireProgress(outgoing, applied) }
+        return applied.events
+    }
+
+    /// Takes a snapshot in.
+    mutating func took(snapshotAt path: String, in db: Database) throws -> [SyncEvent] {
+        let applied = try TakeSnapshot(
+            db: db,
+            snapshotPath: path,
+            boundaries: boundaries(),
+            now: Timestamp.text(environment.now()),
+            newID: environment.newID
+        ).take()
+        needsSnapshot = false
+        return applied.events
+    }
+
+    /// Decides what an error means for the sync.
+    ///
+    /// - Throws: The error, when it ends the sync.
+    mutating func failed(
+        _ error: TidemarkError,
+        during outgoing: DeviceCore.Outgoing?,
+        in db: Database
+    ) throws -> [SyncEvent] {
+        var error = error
+        if error.code == .tooLarge, error.place.id == nil, let first = outgoing?.changeSets.first {
+            changeSetsMax = max(1, (outgoing?.changeSets.count ?? 0) / 2)
+            guard outgoing?.changeSets.count == 1 else { return [] }
+            error.place.id = first
+        }
+        switch error.recovery {
+        case .resync:
+            try requireSnapshot(after: error)
+            return []
+        case .permanent where error.place.id != nil:
+            return try DeviceCore.park(
+                error,
+                in: db,
+                boundaries: boundaries(),
+                now: environment.now(),
+                newID: environment.newID
+            )
+        case .permanent, .retry: throw error
+        }
+    }
+
+    // MARK: Private
+
+    private func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
+        var outgoing: DeviceCore.Outgoing?
+        try db.inTransaction(.immediate) {
+            outgoing = try core.prepareRequest(
+                db,
+                boundaries: boundaries(),
+                changeSetsMax: isCatchingUp ? 0 : changeSetsMax,
+                newID: environment.newID
+            )
+            return .commit
+        }
+        guard let outgoing else {
+            throw TidemarkError(
+                .internalFailure,
+                "A transaction ended without a request.",
+                fix: "Please report this."
+            )
+        }
+        return outgoing
+    }
+
+    private mutating func requireSnapshot(after error: TidemarkError) throws {
+        guard snapshotsTaken < Self.snapshotsMax else { throw error }
+        snapshotsTaken += 1
+        needsSnapshot = true
+    }
+
+    /// An answer that settles nothing of what was sent would be asked for again for ever.
+    private func requireProgress(_ outgoing: DeviceCore.Outgoing, _ applied: Applied) throws {
+        guard !outgoing.changeSets.isEmpty, !applied.isStale, !applied.hasMore,
+            applied.settledCount == 0
+        else { return }
+        throw TidemarkError(
+            .invalidResponse,
+            "The answer has no verdict on the change sets that were sent.",
+            fix: "They are kept and sent again later. Compare the versions of both sides."
+        )
+    }
+}
