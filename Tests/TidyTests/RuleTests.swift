@@ -151,6 +151,25 @@ import Testing
         #expect(headingAnchors(of: "## Rules, 1 to `9`!\n# B\n") == ["rules-1-to-9", "b"])
     }
 
+    @Test func `an error without a heading, and a heading without an error, are reported`() {
+        let source = "let a = ErrorCode(rawValue: \"a\")\nlet b = ErrorCode(rawValue: \"b\")"
+        let found = unexplainedCodes(in: source, page: "# Errors\n\n### a\n\nWhy.\n\n### c\n")
+        #expect(found.map(\.line) == [1, 7])
+        #expect(unexplainedCodes(in: source, page: "### a\n### b\n").isEmpty)
+    }
+
+    @Test func `a test that the guarantees name and nobody wrote is reported`() {
+        let page = """
+            # Promises
+            - [ATests](../Tests/ATests.swift): `one that is there`,
+              `one that is not`
+            """
+        let found = missingProofs("Docs/P.md", page) {
+            $0 == "Tests/ATests.swift" ? "@Test func `one that is there`() {}" : nil
+        }
+        #expect(found.map(\.line) == [3])
+    }
+
     @Test func `a promise that no test names is reported`() {
         let tests = [
             "/// Catch-up in one answer (A1).\n@Test func `A2: a curl works`() { }",

@@ -67,6 +67,23 @@ import Testing
         )
     }
 
+    @Test func `every error has its heading with cause and cure, and no heading is left over`() {
+        let text = { path in files.first { $0.path == path }?.text ?? "" }
+        report(
+            unexplainedCodes(
+                in: text("Sources/TidemarkCore/Errors/ErrorCode.swift"),
+                page: text("Docs/ERRORS.md")
+            )
+        )
+    }
+
+    @Test func `every test that the guarantees name is there`() {
+        let path = "Docs/GUARANTEES.md"
+        let page = files.first { $0.path == path }?.text ?? ""
+        #expect(page.contains("](../Tests/"))
+        report(missingProofs(path, page) { file in files.first { $0.path == file }?.text })
+    }
+
     @Test func `every promise to a user is named by a test`() {
         let tests = swift.filter {
             $0.path.hasPrefix("Tests/") && !$0.path.hasPrefix("Tests/TidyTests/")

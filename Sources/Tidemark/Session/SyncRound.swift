@@ -1,14 +1,14 @@
 import GRDB
 import TidemarkCore
 
-/// One sync, as a machine without input or output: it says what has to be carried, is told what came
-/// back, and decides what that means.
+/// One sync, as a machine without input or output: it says what has to be carried, is told what
+/// came back, and decides what that means.
 ///
-/// The shell loops: ``next(_:)``, do what the step says, then ``answered(_:to:in:)``,
+/// The shell loops: ``next(_:)``, do what the step says, then ``answered(_:to:in:)`` or
 /// ``took(snapshotAt:in:)``; an error that any of these throws, or the network, goes to
-/// ``failed(_:during:in:)``. Every function is given the database outside a transaction and runs one
-/// of its own, so a process may end between any two of them; what the machine itself remembers may
-/// be lost at any time.
+/// ``failed(_:during:in:)``. Every function is given the database outside a transaction and runs
+/// one of its own, so a process may end between any two of them; what the machine itself remembers
+/// may be lost at any time.
 ///
 /// | error | what follows |
 /// | --- | --- |

@@ -3,8 +3,8 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// The shell of a sync: carries what ``SyncRound`` asks for to the server and back, until both sides
-/// are even.
+/// The shell of a sync: carries what ``SyncRound`` asks for to the server and back, until both
+/// sides are even.
 ///
 /// It decides nothing.
 struct SyncSession: Sendable {

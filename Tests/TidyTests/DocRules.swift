@@ -1,0 +1,45 @@
+/// Reports error codes without a heading in the page of errors, and headings of codes gone since.
+///
+/// `source` is where the codes are declared, `page` the page that explains each under `### code`.
+func unexplainedCodes(in source: String, page: String) -> [Finding] {
+    let declared = source.matches(of: /ErrorCode\(rawValue: "(\w+)"\)/).map { String($0.output.1) }
+    let headings = page.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
+        .filter { $0.element.hasPrefix("### ") }
+        .map { (line: $0.offset + 1, code: String($0.element.dropFirst(4))) }
+    let missing = declared.filter { code in !headings.contains { $0.code == code } }.map {
+        Finding("Docs/ERRORS.md", 1, "explain the error \($0) under a heading `### \($0)`")
+    }
+    let dead = headings.filter { !declared.contains($0.code) }.map {
+        Finding("Docs/ERRORS.md", $0.line, "no error has the code \($0.code) any more")
+    }
+    return missing + dead
+}
+
+/// Reports tests that a page of promises names and that do not exist.
+///
+/// A promise names its proof in the form `[Suite](file): ` and then names in back quotes; the names
+/// are searched in that file.
+func missingProofs(_ path: String, _ text: String, source: (String) -> String?) -> [Finding] {
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    var findings: [Finding] = []
+    var proof: (file: String, text: String)?
+    for (index, line) in lines.enumerated() {
+        if let link = line.firstMatch(of: /^- \[\w+\]\((\.\.\/Tests\/[^)]+)\)/) {
+            let file = String(link.output.1.dropFirst(3))
+            proof = source(file).map { (file, $0) }
+        } else if !line.hasPrefix("  ") {
+            proof = nil
+        }
+        guard let proof else { continue }
+        for name in line.matches(of: /`([^`]+ [^`]+)`/).map({ String($0.output.1) })
+        where !isCommand(name) && !proof.text.contains("`\(name)`") {
+            findings.append(Finding(path, index + 1, "\(proof.file) has no test `\(name)`"))
+        }
+    }
+    return findings
+}
+
+/// Whether something in back quotes is a command rather than the name of a test.
+private func isCommand(_ text: String) -> Bool {
+    text.contains(" -") || ["make ", "swift ", "tidemark "].contains { text.hasPrefix($0) }
+}
