@@ -14,13 +14,14 @@ struct AnswerEnvelope {
     init(_ body: [UInt8], file: DeviceFile, in db: Database) throws {
         let text = String(decoding: body, as: UTF8.self)
         let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.more' AS more,
-                    ?1 -> '$.changeSets' AS sets
-                WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
-                    AND json_type(?1, '$.changeSets') = 'array'
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.more' AS more,
+                        ?1 -> '$.changeSets' AS sets
+                    WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
+                        AND json_type(?1, '$.changeSets') = 'array'
+                    """
+            ),
             arguments: [text]
         )
         guard let row, let revision = row["revision"] as Int64? else {
@@ -61,13 +62,14 @@ struct AnsweredSets {
     ///   a device never skips.
     init(after requested: Int64, through last: Int64, in db: Database) throws {
         let rows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT s.ord, s.json ->> '$.revision' AS revision, s.json ->> '$.id' AS id, c.seq IS NOT NULL AS own,
-                    coalesce(s.json ->> '$.conflict', 0) AS conflict
-                FROM temp.tidemark_staged_set AS s
-                LEFT JOIN tidemark_changeset AS c ON c.id = s.json ->> '$.id' ORDER BY s.ord
-                """
+            db.cachedStatement(
+                sql: """
+                    SELECT s.ord, s.json ->> '$.revision' AS revision, s.json ->> '$.id' AS id, c.seq IS NOT NULL AS own,
+                        coalesce(s.json ->> '$.conflict', 0) AS conflict
+                    FROM temp.tidemark_staged_set AS s
+                    LEFT JOIN tidemark_changeset AS c ON c.id = s.json ->> '$.id' ORDER BY s.ord
+                    """
+            )
         )
         var (accepted, refused): ([(ord: Int, id: String)], [(ord: Int, id: String)]) = ([], [])
         var (stream, foreign): ([Int], [Int]) = ([], [])

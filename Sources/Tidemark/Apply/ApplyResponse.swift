@@ -47,16 +47,16 @@ struct ApplyResponse {
             try pending.refreshBase()
             try pending.replay()
         }
-        try db.execute(
-            sql: "UPDATE tidemark_state SET revision = ?",
-            arguments: [envelope.maxRevision]
-        )
-        try db.execute(sql: "UPDATE tidemark_device SET contact = ?", arguments: [now])
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(arguments: [
+            envelope.maxRevision
+        ])
+        try db.cachedStatement(sql: "UPDATE tidemark_device SET contact = ?").execute(arguments: [
+            now
+        ])
         applied.settledCount = answered.accepted.count + answered.refused.count
         applied.hasPending =
             try Bool.fetchOne(
-                db,
-                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)"
+                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")
             ) ?? false
         return applied
     }
@@ -93,11 +93,12 @@ struct ApplyResponse {
         let foreign = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         let records =
             try Int.fetchOne(
-                db,
-                sql: """
-                    SELECT count(*) FROM (SELECT DISTINCT tbl, key FROM temp.tidemark_staged
-                    WHERE ord IN (SELECT value FROM json_each(?)))
-                    """,
+                db.cachedStatement(
+                    sql: """
+                        SELECT count(*) FROM (SELECT DISTINCT tbl, key FROM temp.tidemark_staged
+                        WHERE ord IN (SELECT value FROM json_each(?)))
+                        """
+                ),
                 arguments: [foreign]
             ) ?? 0
         return [.remoteChanges(revision: revision, records: records)]
@@ -107,12 +108,13 @@ struct ApplyResponse {
     private func editedMeanwhile(_ answered: AnsweredSets) throws -> [SyncEvent] {
         let list = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         return try Row.fetchAll(
-            db,
-            sql: """
-                SELECT b.tbl, b.key, max(s.operation = 'delete') AS deleted
-                FROM tidemark_base AS b JOIN temp.tidemark_staged AS s ON s.tbl = b.tbl AND s.key = b.key
-                WHERE s.ord IN (SELECT value FROM json_each(?)) GROUP BY b.tbl, b.key
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT b.tbl, b.key, max(s.operation = 'delete') AS deleted
+                    FROM tidemark_base AS b JOIN temp.tidemark_staged AS s ON s.tbl = b.tbl AND s.key = b.key
+                    WHERE s.ord IN (SELECT value FROM json_each(?)) GROUP BY b.tbl, b.key
+                    """
+            ),
             arguments: [list]
         ).map { .changedWhileEdited(table: $0["tbl"], key: $0["key"], isDeleted: $0["deleted"]) }
     }
@@ -137,12 +139,16 @@ enum Outbox {
     static func remove(_ id: String, in db: Database) throws {
         guard
             let seq = try Int64.fetchOne(
-                db,
-                sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq",
+                db.cachedStatement(
+                    sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq"
+                ),
                 arguments: [id]
             )
         else { return }
-        try db.execute(sql: "DELETE FROM tidemark_outbox WHERE seq = ?", arguments: [seq])
-        try db.execute(sql: "DELETE FROM tidemark_after WHERE seq = ?", arguments: [seq])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_outbox WHERE seq = ?").execute(
+            arguments: [seq])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [
+            seq
+        ])
     }
 }

@@ -14,7 +14,9 @@ struct PendingChanges {
     /// Whether anything waits.
     private var isEmpty: Bool {
         get throws {
-            try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)") ?? true
+            try Bool.fetchOne(
+                db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)")
+            ) ?? true
         }
     }
 
@@ -35,16 +37,16 @@ struct PendingChanges {
     /// Notes what the server has confirmed by now, for the records that still have waiting changes.
     func refreshBase() throws {
         guard try !isEmpty else { return }
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 DELETE FROM tidemark_base WHERE NOT EXISTS (
                     SELECT 1 FROM tidemark_outbox AS o WHERE o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key)
                 """
-        )
-        try db.execute(
+        ).execute()
+        try db.cachedStatement(
             sql:
                 "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox"
-        )
+        ).execute()
         for table in schema.tables {
             let object = RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")
             try db.cachedStatement(
@@ -64,7 +66,9 @@ struct PendingChanges {
     /// in the outbox without being shown; the server's verdict will make it a conflict.
     func replay() throws {
         guard try !isEmpty else { return }
-        let sets = try Int64.fetchAll(db, sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
+        let sets = try Int64.fetchAll(
+            db.cachedStatement(sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
+        )
         do {
             try db.inSavepoint {
                 try replay(sets, ord: Self.replayOrd)
@@ -92,12 +96,12 @@ struct PendingChanges {
     private func replay(_ sets: [Int64], ord: Int) throws {
         let parts = sets.indices.map { 1_000_000 + $0 }
         for (part, seq) in zip(parts, sets) {
-            try db.execute(
+            try db.cachedStatement(
                 sql:
-                    "DELETE FROM temp.tidemark_staged_cell WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)",
-                arguments: [part]
-            )
-            try db.execute(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?", arguments: [part])
+                    "DELETE FROM temp.tidemark_staged_cell WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)"
+            ).execute(arguments: [part])
+            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(
+                arguments: [part])
             try StagedImages.stage(
                 "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?",
                 arguments: [seq],

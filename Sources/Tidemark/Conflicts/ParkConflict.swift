@@ -10,20 +10,22 @@ struct ParkConflict {
     /// Parks the change set, whose truth is staged as `ord`.
     func park(id: String, ord: Int) throws -> [SyncEvent] {
         let reasons = try String.fetchOne(
-            db,
-            sql:
-                "SELECT coalesce(json -> '$.reasons', '[]') FROM temp.tidemark_staged_set WHERE ord = ?",
+            db.cachedStatement(
+                sql:
+                    "SELECT coalesce(json -> '$.reasons', '[]') FROM temp.tidemark_staged_set WHERE ord = ?"
+            ),
             arguments: [ord]
         )
         try move(id, reasons: reasons ?? "[]", truth: ord)
         var events = [SyncEvent.conflict(id: id)]
         // What was sent along gets a verdict of its own; what was not would only be refused.
         let dependents = try String.fetchAll(
-            db,
-            sql: """
-                SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq)
-                WHERE a.id = ? AND c.wire IS NULL ORDER BY c.seq
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq)
+                    WHERE a.id = ? AND c.wire IS NULL ORDER BY c.seq
+                    """
+            ),
             arguments: [id]
         )
         for dependent in dependents {
@@ -40,9 +42,10 @@ struct ParkConflict {
         try move(id, reasons: reasons, truth: nil)
         var events = [SyncEvent.conflict(id: id)]
         let dependents = try String.fetchAll(
-            db,
-            sql:
-                "SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq) WHERE a.id = ? ORDER BY c.seq",
+            db.cachedStatement(
+                sql:
+                    "SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq) WHERE a.id = ? ORDER BY c.seq"
+            ),
             arguments: [id]
         )
         for dependent in dependents {
@@ -55,11 +58,10 @@ struct ParkConflict {
     }
 
     private func move(_ id: String, reasons: String, truth ord: Int?) throws {
-        try db.execute(
-            sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
-            arguments: [id, now, reasons]
-        )
-        try db.execute(
+        try db.cachedStatement(
+            sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)"
+        ).execute(arguments: [id, now, reasons])
+        try db.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
                 SELECT ?1, o.tbl, o.key, o.operation, b.image, o.attributes,
@@ -69,24 +71,22 @@ struct ParkConflict {
                 FROM tidemark_outbox AS o JOIN tidemark_changeset AS c USING (seq)
                 LEFT JOIN tidemark_base AS b ON b.tbl = o.tbl AND b.key = o.key
                 WHERE c.id = ?1
-                """,
-            arguments: [id, ord]
-        )
+                """
+        ).execute(arguments: [id, ord])
         try keepNamed(id, reasons: reasons, truth: ord)
         try Outbox.remove(id, in: db)
     }
     /// Keeps the records of others that the reasons name, for instance the one that holds a unique
     /// value, so that people see what stands in the way.
     private func keepNamed(_ id: String, reasons: String, truth ord: Int?) throws {
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_conflict_record (id, tbl, key, operation, theirs)
                 SELECT ?1, s.tbl, s.key, 'unchanged', json_remove(s.attributes, '$.revision')
                 FROM json_each(?2) AS r JOIN temp.tidemark_staged AS s
                     ON s.tbl = r.value ->> '$.table' AND s.key = r.value -> '$.key'
                 WHERE s.ord = ?3 AND s.operation = 'update'
-                """,
-            arguments: [id, reasons, ord]
-        )
+                """
+        ).execute(arguments: [id, reasons, ord])
     }
 }

@@ -12,8 +12,8 @@ struct MapIdentities {
 
     /// Takes the ids of an accepted change set, staged as `ord`.
     func map(ord: Int) throws -> [SyncEvent] {
-        try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
-        try db.execute(
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
+        try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_assigned
                 SELECT tbl, iif(wire <= -\(TemporaryID.reservedMin), -wire, wire), permanent FROM (
@@ -21,18 +21,16 @@ struct MapIdentities {
                         CAST(s.key AS INTEGER) AS permanent
                     FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
                     WHERE s.ord = ? AND s.old_key IS NOT NULL AND t.kind = 'integer')
-                """,
-            arguments: [ord]
-        )
+                """
+        ).execute(arguments: [ord])
         let rows = try Row.fetchAll(
-            db,
-            sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
+            db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
         )
         guard !rows.isEmpty else { return [] }
-        try db.execute(
+        try db.cachedStatement(
             sql:
                 "INSERT OR REPLACE INTO main.tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
-        )
+        ).execute()
         try rewriteKeys()
         for table in schema.tables { try rewriteReferences(of: table) }
         return Dictionary(grouping: rows) { $0["tbl"] as String }.sorted { $0.key < $1.key }.map {
@@ -43,13 +41,13 @@ struct MapIdentities {
 
     private func rewriteKeys() throws {
         for holder in ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record"] {
-            try db.execute(
+            try db.cachedStatement(
                 sql: """
                     UPDATE OR REPLACE \(holder) SET key = CAST(m.permanent AS TEXT)
                     FROM temp.tidemark_assigned AS m
                     WHERE m.tbl = \(holder).tbl AND \(holder).key = CAST(m.temporary AS TEXT)
                     """
-            )
+            ).execute()
         }
     }
 
@@ -81,13 +79,12 @@ struct MapIdentities {
         _ table: SyncedTable,
         in holder: String
     ) throws {
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, m.permanent)
                 FROM temp.tidemark_assigned AS m
                 WHERE m.tbl = ?2 AND \(holder).tbl = ?3 AND m.temporary = \(holder).\(member) ->> ?1
-                """,
-            arguments: [path, parent, table.name]
-        )
+                """
+        ).execute(arguments: [path, parent, table.name])
     }
 }

@@ -13,8 +13,9 @@ public enum TemporaryIDs {
     /// - Throws: `DatabaseError` when the file has no sync engine's tables.
     public static func next(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(
-            db,
-            sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1"
+            db.cachedStatement(
+                sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1"
+            )
         ) ?? -1
     }
 
@@ -22,8 +23,9 @@ public enum TemporaryIDs {
     public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64?
     {
         try Int64.fetchOne(
-            db,
-            sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?",
+            db.cachedStatement(
+                sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?"
+            ),
             arguments: [table, id]
         )
     }

@@ -71,23 +71,24 @@ struct DrainCapture {
         }.joined(separator: "\nUNION ALL ")
         let list = "[" + ends.map(String.init).joined(separator: ",") + "]"
         let rows = try Row.fetchAll(
-            db,
-            sql: """
-                WITH boundary (segment, last) AS (SELECT key, value FROM json_each(?)),
-                touch (segment, tbl, key, kind) AS MATERIALIZED (
-                    SELECT (SELECT min(segment) FROM boundary WHERE last >= t.seq), tbl, key, kind FROM (\(touched)) AS t
-                ), record (tbl, key, segment, made, gone, previous) AS (
-                    SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
-                        lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
-                    FROM touch GROUP BY tbl, key, segment
-                )
-                SELECT segment, min(back) AS back FROM (
-                    SELECT segment, previous AS back FROM record WHERE previous = segment - 1
-                    UNION ALL
-                    SELECT g.segment, m.segment FROM record AS g JOIN record AS m USING (tbl, key)
-                    WHERE g.gone AND m.made AND m.segment < g.segment
-                ) GROUP BY segment
-                """,
+            db.cachedStatement(
+                sql: """
+                    WITH boundary (segment, last) AS (SELECT key, value FROM json_each(?)),
+                    touch (segment, tbl, key, kind) AS MATERIALIZED (
+                        SELECT (SELECT min(segment) FROM boundary WHERE last >= t.seq), tbl, key, kind FROM (\(touched)) AS t
+                    ), record (tbl, key, segment, made, gone, previous) AS (
+                        SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
+                            lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
+                        FROM touch GROUP BY tbl, key, segment
+                    )
+                    SELECT segment, min(back) AS back FROM (
+                        SELECT segment, previous AS back FROM record WHERE previous = segment - 1
+                        UNION ALL
+                        SELECT g.segment, m.segment FROM record AS g JOIN record AS m USING (tbl, key)
+                        WHERE g.gone AND m.made AND m.segment < g.segment
+                    ) GROUP BY segment
+                    """
+            ),
             arguments: [list]
         )
         return Dictionary(
@@ -100,41 +101,39 @@ struct DrainCapture {
     /// Makes a change set of `temp.tidemark_reduced`, unless nothing is left of it.
     func enqueueReduced(id: String) throws {
         let isEmpty = try Bool.fetchOne(
-            db,
-            sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)"
+            db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
         )
         guard isEmpty == false else { return }
-        try db.execute(sql: "INSERT INTO tidemark_changeset (id) VALUES (?)", arguments: [id])
+        try db.cachedStatement(sql: "INSERT INTO tidemark_changeset (id) VALUES (?)").execute(
+            arguments: [id])
         let seq = db.lastInsertedRowID
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, attributes, base)
                 SELECT ?, tbl, key, operation, attributes, base FROM temp.tidemark_reduced
-                """,
-            arguments: [seq]
-        )
+                """
+        ).execute(arguments: [seq])
         // What the server confirmed is what stood there before the first waiting change.
-        try db.execute(
+        try db.cachedStatement(
             sql:
                 "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
-        )
+        ).execute()
         try noteDependencies(seq)
     }
 
     /// A change set depends on the latest waiting one that touched the same record, and on those
     /// that created records to which it refers.
     private func noteDependencies(_ seq: Int64) throws {
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
                 SELECT ?1, c.id FROM tidemark_outbox AS o JOIN tidemark_changeset AS c ON c.seq = (
                     SELECT max(p.seq) FROM tidemark_outbox AS p
                     WHERE p.tbl = o.tbl AND p.key = o.key AND p.seq < ?1)
                 WHERE o.seq = ?1
-                """,
-            arguments: [seq]
-        )
-        try db.execute(
+                """
+        ).execute(arguments: [seq])
+        try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
                 SELECT DISTINCT ?1, c.id FROM (
@@ -153,8 +152,7 @@ struct DrainCapture {
                 JOIN tidemark_outbox AS p ON p.tbl = wanted.parent AND p.key = wanted.key
                     AND p.operation = 'create' AND p.seq < ?1
                 JOIN tidemark_changeset AS c ON c.seq = p.seq
-                """,
-            arguments: [seq]
-        )
+                """
+        ).execute(arguments: [seq])
     }
 }

@@ -20,8 +20,9 @@ struct FreezeChangeSets {
     /// The change sets to send now, oldest first: at least one, then as many as the limits allow.
     func outgoing(countMax: Int) throws -> [Frozen] {
         let rows = try Row.fetchAll(
-            db,
-            sql: "SELECT seq, id, wire FROM tidemark_changeset ORDER BY seq LIMIT ?",
+            db.cachedStatement(
+                sql: "SELECT seq, id, wire FROM tidemark_changeset ORDER BY seq LIMIT ?"
+            ),
             arguments: [countMax]
         )
         var (frozen, bytes) = ([Frozen](), 0)
@@ -37,8 +38,7 @@ struct FreezeChangeSets {
 
     private func freeze(_ seq: Int64, _ id: String) throws -> String {
         let after = try String.fetchAll(
-            db,
-            sql: "SELECT id FROM tidemark_after WHERE seq = ? ORDER BY id",
+            db.cachedStatement(sql: "SELECT id FROM tidemark_after WHERE seq = ? ORDER BY id"),
             arguments: [seq]
         )
         var envelope = ["\"id\":\"\(id)\""]
@@ -46,16 +46,13 @@ struct FreezeChangeSets {
             envelope.append("\"after\":[\(after.map { "\"\($0)\"" }.joined(separator: ","))]")
         }
         let names = try String.fetchSet(
-            db,
-            sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ?",
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ?"),
             arguments: [seq]
         )
         let sources = schema.tables.filter { names.contains($0.name) }.map { source($0, seq) }
         let wire = try ChangeSetJSON.render(envelope: envelope, sources, in: db)
-        try db.execute(
-            sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?",
-            arguments: [wire, seq]
-        )
+        try db.cachedStatement(sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?").execute(
+            arguments: [wire, seq])
         return wire
     }
 

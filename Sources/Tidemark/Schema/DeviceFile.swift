@@ -19,7 +19,7 @@ struct DeviceFile: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the file has not joined a server.
     init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
-            let row = try Row.fetchOne(db, sql: "SELECT * FROM tidemark_device")
+            let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
         else {
             throw TidemarkError(
                 .unusableFile,
@@ -29,18 +29,20 @@ struct DeviceFile: Sendable {
         }
         (device, server, zone) = (row["device"], row["server"], row["zone"])
         (epoch, contact) = (row["epoch"], row["contact"])
-        revision = try Int64.fetchOne(db, sql: "SELECT revision FROM tidemark_state") ?? 0
+        revision =
+            try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state")) ?? 0
         schema = try Self.schema(row["schema"], in: db)
     }
 
     /// The file's own tables, limited to those that the server syncs once that is known.
     static func schema(_ served: String?, in db: Database) throws -> SyncSchema {
         let local = try String.fetchOne(
-            db,
-            sql: """
-                SELECT group_concat(sql, char(10)) FROM main.sqlite_master
-                WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
-                """
+            db.cachedStatement(
+                sql: """
+                    SELECT group_concat(sql, char(10)) FROM main.sqlite_master
+                    WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
+                    """
+            )
         )
         return try SchemaMemo.schema(for: [served, local]) {
             guard let served else { return try SchemaIntrospection(db).validated() }
@@ -56,18 +58,17 @@ struct DeviceFile: Sendable {
     /// Writes the device's identity into a file, once.
     static func enrol(device: UUID, server: String, zone: String, in db: Database) throws {
         try db.execute(sql: DeviceTables.sql)
-        try db.execute(
-            sql: "INSERT INTO tidemark_device (id, device, server, zone) VALUES (1, ?, ?, ?)",
-            arguments: [device.uuidString.lowercased(), server, zone]
-        )
+        try db.cachedStatement(
+            sql: "INSERT INTO tidemark_device (id, device, server, zone) VALUES (1, ?, ?, ?)"
+        ).execute(arguments: [device.uuidString.lowercased(), server, zone])
     }
 
     /// Runs `body` with capture switched off: what it writes is the server's truth, not an edit.
     static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result
     {
-        try db.execute(sql: "UPDATE tidemark_state SET applying = 1")
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 1").execute()
         let result = try body()
-        try db.execute(sql: "UPDATE tidemark_state SET applying = 0")
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
         return result
     }
 }

@@ -42,7 +42,8 @@ package struct ForeignKeyCheck {
     /// For the path on which something is known to be wrong.
     package func broken(in table: SyncedTable, limit: Int = 20) throws -> [Broken] {
         try table.references.flatMap { reference in
-            try Row.fetchAll(db, sql: sql(table, reference) + " LIMIT \(limit)").map {
+            try Row.fetchAll(db.cachedStatement(sql: sql(table, reference) + " LIMIT \(limit)")).map
+            {
                 Broken(
                     table: table.name,
                     key: $0["key"],

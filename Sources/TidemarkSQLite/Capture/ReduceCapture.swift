@@ -30,10 +30,11 @@ package enum ReduceCapture {
         schema: SyncSchema,
         in db: Database
     ) throws {
-        try db.execute(sql: "DELETE FROM temp.tidemark_reduced")
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
         let names = try String.fetchAll(
-            db,
-            sql: "SELECT DISTINCT tbl FROM tidemark_capture WHERE seq BETWEEN ? AND ?",
+            db.cachedStatement(
+                sql: "SELECT DISTINCT tbl FROM tidemark_capture WHERE seq BETWEEN ? AND ?"
+            ),
             arguments: [range.lowerBound, range.upperBound]
         )
         for table in names.compactMap({ schema.byName[$0] }) {
@@ -53,15 +54,15 @@ package enum ReduceCapture {
             try db.cachedStatement(sql: "DELETE FROM \(shadow) WHERE seq BETWEEN ? AND ?").execute(
                 arguments: [range.lowerBound, range.upperBound])
         }
-        try db.execute(
-            sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?",
-            arguments: [range.lowerBound, range.upperBound]
-        )
+        try db.cachedStatement(sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?")
+            .execute(arguments: [range.lowerBound, range.upperBound])
     }
 
     /// The numbers of everything captured and not forgotten, or nil when there is nothing.
     package static func pending(in db: Database) throws -> ClosedRange<Int64>? {
-        let row = try Row.fetchOne(db, sql: "SELECT min(seq), max(seq) FROM tidemark_capture")
+        let row = try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT min(seq), max(seq) FROM tidemark_capture")
+        )
         guard let first = row?[0] as Int64?, let last = row?[1] as Int64? else { return nil }
         return first...last
     }

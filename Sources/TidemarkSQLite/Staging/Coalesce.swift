@@ -10,7 +10,7 @@ package enum Coalesce {
         let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
         // `base` keeps the number of the record's last deletion: what came before it no longer
         // counts.
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, base)
                 SELECT ?1, tbl, key, CASE WHEN last = coalesce(gone, -1) THEN 'delete'
@@ -22,10 +22,9 @@ package enum Coalesce {
                     FROM temp.tidemark_staged WHERE ord IN (SELECT value FROM json_each(?2))
                     GROUP BY tbl, key
                 ) ORDER BY tbl, key
-                """,
-            arguments: [target, list]
-        )
-        try db.execute(
+                """
+        ).execute(arguments: [target, list])
+        try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO temp.tidemark_staged_cell (rec, col, value)
                 SELECT n.rec, c.col, c.value
@@ -34,14 +33,16 @@ package enum Coalesce {
                     AND s.ord IN (SELECT value FROM json_each(?2))
                 JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec
                 WHERE n.ord = ?1 ORDER BY s.rec DESC
-                """,
-            arguments: [target, list]
-        )
+                """
+        ).execute(arguments: [target, list])
     }
 }
 
 /// Stages records whose columns are given as JSON objects made by ``RowJSON``.
 package enum StagedImages {
+    /// The number of a change set that is just being staged.
+    private static let arriving = Int64.min
+
     /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change
     /// set `ord`.
     package static func stage(
@@ -50,19 +51,20 @@ package enum StagedImages {
         ord: Int,
         in db: Database
     ) throws {
-        let before = try Int64.fetchOne(
-            db,
-            sql: "SELECT coalesce(max(rec), 0) FROM temp.tidemark_staged"
-        )
-        try db.execute(
+        // Under a number of its own first, so that the statements stay the same and are prepared
+        // once.
+        try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, attributes)
-                SELECT \(ord), tbl, key, operation, attributes FROM (\(query))
-                """,
-            arguments: arguments
-        )
-        let isNew = "a.rec > \(before ?? 0)"
-        try db.execute(sql: ChangeSetStaging.cellSQL(text: "c.atom", where: isNew))
-        try db.execute(sql: ChangeSetStaging.keyCellSQL(where: isNew))
+                SELECT \(arriving), tbl, key, operation, attributes FROM (\(query))
+                """
+        ).execute(arguments: arguments)
+        let isNew = "a.ord = \(arriving)"
+        try db.cachedStatement(sql: ChangeSetStaging.cellSQL(text: "c.atom", where: isNew))
+            .execute()
+        try db.cachedStatement(sql: ChangeSetStaging.keyCellSQL(where: isNew)).execute()
+        try db.cachedStatement(
+            sql: "UPDATE temp.tidemark_staged SET ord = ? WHERE ord = \(arriving)"
+        ).execute(arguments: [ord])
     }
 }

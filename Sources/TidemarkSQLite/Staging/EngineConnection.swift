@@ -11,8 +11,9 @@ public enum EngineConnection {
     /// Call outside a transaction or at its start; costs one small query when all is there.
     public static func prepare(_ db: Database, schema: SyncSchema) throws {
         let isPrepared = try Bool.fetchOne(
-            db,
-            sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'"
+            db.cachedStatement(
+                sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'"
+            )
         )
         if isPrepared != true {
             try SQLFunctions.register(on: db)
@@ -41,33 +42,29 @@ package enum Catalog {
     /// Fills the catalogue, unless it describes the same tables already.
     static func load(_ schema: SyncSchema, in db: Database) throws {
         guard
-            try String.fetchOne(db, sql: "SELECT shape FROM temp.tidemark_catalog") != schema.shape
+            try String.fetchOne(db.cachedStatement(sql: "SELECT shape FROM temp.tidemark_catalog"))
+                != schema.shape
         else { return }
         for table in ["catalog", "table", "column", "reference"] {
-            try db.execute(sql: "DELETE FROM temp.tidemark_\(table)")
+            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }
         for table in schema.tables {
-            try db.execute(
-                sql: "INSERT INTO temp.tidemark_table VALUES (?, ?)",
-                arguments: [table.name, table.keyKind.rawValue]
-            )
+            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?)").execute(
+                arguments: [table.name, table.keyKind.rawValue])
             for column in table.columns {
-                try db.execute(
-                    sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)",
-                    arguments: [table.name, column.name, table.key.firstIndex(of: column.name)]
-                )
+                try db.cachedStatement(sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)")
+                    .execute(arguments: [
+                        table.name, column.name, table.key.firstIndex(of: column.name),
+                    ])
             }
             for (column, parent) in integerReferences(of: table, in: schema) {
-                try db.execute(
-                    sql: "INSERT OR IGNORE INTO temp.tidemark_reference VALUES (?, ?, ?)",
-                    arguments: [table.name, column, parent]
-                )
+                try db.cachedStatement(
+                    sql: "INSERT OR IGNORE INTO temp.tidemark_reference VALUES (?, ?, ?)"
+                ).execute(arguments: [table.name, column, parent])
             }
         }
-        try db.execute(
-            sql: "INSERT INTO temp.tidemark_catalog VALUES (?)",
-            arguments: [schema.shape]
-        )
+        try db.cachedStatement(sql: "INSERT INTO temp.tidemark_catalog VALUES (?)").execute(
+            arguments: [schema.shape])
     }
 
     /// The columns that hold another table's integer key, and may therefore hold a temporary id.

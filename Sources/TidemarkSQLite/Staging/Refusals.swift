@@ -7,7 +7,7 @@ extension ChangeSetStaging {
     ///
     /// Columns `ord`, `tbl`, `key` and `col` become the error's place.
     func refuse(_ code: ErrorCode, _ message: String, fix: String, _ sql: String) throws {
-        guard let row = try Row.fetchOne(db, sql: sql) else { return }
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql)) else { return }
         throw TidemarkError(code, message, fix: fix, place: place(of: row))
     }
 
@@ -51,7 +51,7 @@ extension ChangeSetStaging {
 
     /// Throws when the query finds a name that one JSON object has twice.
     func refuseDuplicates(_ sql: String) throws {
-        guard let row = try Row.fetchOne(db, sql: sql) else { return }
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql)) else { return }
         let name: String = row["name"]
         throw TidemarkError(
             .duplicateName,
@@ -78,7 +78,7 @@ extension ChangeSetStaging {
                 if error.resultCode == .SQLITE_CONSTRAINT { try refuseRepeatedKeys() }
                 throw error
             }
-            let row = try Row.fetchOne(db, sql: place)
+            let row = try Row.fetchOne(db.cachedStatement(sql: place))
             throw TidemarkError(
                 code,
                 "A value \(message.dropFirst(SQLFunctions.invalidValueMark.count)).",

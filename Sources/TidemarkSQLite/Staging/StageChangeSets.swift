@@ -39,15 +39,18 @@ package struct ChangeSetStaging {
     // MARK: Envelope
 
     private func stageSets(_ json: String) throws {
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_staged_set (ord, json)
                 SELECT key, value FROM json_each(?) WHERE type = 'object'
-                """,
-            arguments: [json]
-        )
+                """
+        ).execute(arguments: [json])
         let staged = db.changesCount
-        let total = try Int.fetchOne(db, sql: "SELECT json_array_length(?)", arguments: [json]) ?? 0
+        let total =
+            try Int.fetchOne(
+                db.cachedStatement(sql: "SELECT json_array_length(?)"),
+                arguments: [json]
+            ) ?? 0
         guard staged == total else {
             throw TidemarkError(
                 .malformedRequest,
@@ -67,14 +70,14 @@ package struct ChangeSetStaging {
 
     private func stageTables() throws {
         let members = WireName.changeSetMembers.sorted().map { SQLText.literal($0) }
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_staged_table (ord, tbl, json)
                 SELECT s.ord, j.key, CASE j.type WHEN 'object' THEN j.value ELSE 'null' END
                 FROM temp.tidemark_staged_set AS s, json_each(s.json) AS j
                 WHERE j.key NOT IN (\(members.joined(separator: ", ")))
                 """
-        )
+        ).execute()
         try refuse(
             .unknownTable,
             "This zone has no table of that name.",
@@ -144,7 +147,7 @@ package struct ChangeSetStaging {
                     AND tidemark_refusal(m.value -> ('$[' || k.key || ']')) IS NOT NULL LIMIT 1
                 """
         ) {
-            try db.execute(
+            try db.cachedStatement(
                 sql: """
                     INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
                     SELECT t.ord, t.tbl, m.key, CASE
@@ -157,7 +160,7 @@ package struct ChangeSetStaging {
                     WHERE m.key <> 'attributes'
                     ORDER BY t.ord, t.tbl, m.key, k.key
                     """
-            )
+            ).execute()
         }
     }
 
@@ -198,7 +201,7 @@ package struct ChangeSetStaging {
                     DELETE FROM temp.tidemark_staged_attributes;
                     """
             )
-            try db.execute(
+            try db.cachedStatement(
                 sql: """
                     INSERT INTO temp.tidemark_staged_attributes
                     SELECT t.ord, t.tbl, CASE d.kind
@@ -210,7 +213,7 @@ package struct ChangeSetStaging {
                     FROM temp.tidemark_staged_table AS t JOIN temp.tidemark_table AS d USING (tbl),
                         json_each(t.json, '$.attributes') AS j
                     """
-            )
+            ).execute()
         }
         try joinAttributes()
         try stageBases()
@@ -235,13 +238,13 @@ package struct ChangeSetStaging {
                 OR r.operation = 'delete' AND json_remove(a.attributes, '$.revision') <> '{}' LIMIT 1
             """
         )
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_staged SET attributes = a.attributes
                 FROM temp.tidemark_staged_attributes AS a
                 WHERE a.ord = tidemark_staged.ord AND a.tbl = tidemark_staged.tbl AND a.key = tidemark_staged.key
                 """
-        )
+        ).execute()
     }
 
     /// Takes the base and the old id out of the attributes.
@@ -256,13 +259,13 @@ package struct ChangeSetStaging {
             GROUP BY a.rec, c.key HAVING count(*) > 1 LIMIT 1
             """
         )
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_staged SET base = attributes ->> '$.revision',
                     old_key = attributes ->> '$.__oldId__'
                 WHERE attributes IS NOT NULL
                 """
-        )
+        ).execute()
         try refuse(
             .invalidValue,
             "revision is no revision.",
@@ -299,7 +302,7 @@ package struct ChangeSetStaging {
                 """
         ) {
             do {
-                try db.execute(sql: Self.cellSQL(text: textSQL))
+                try db.cachedStatement(sql: Self.cellSQL(text: textSQL)).execute()
             } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
                 try refuseDuplicates(
                     """
@@ -310,7 +313,7 @@ package struct ChangeSetStaging {
                 )
                 throw error
             }
-            try db.execute(sql: Self.keyCellSQL())
+            try db.cachedStatement(sql: Self.keyCellSQL()).execute()
         }
         try refuse(
             .invalidValue,

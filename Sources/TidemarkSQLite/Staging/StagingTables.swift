@@ -34,7 +34,7 @@ package enum StagingTables {
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {
         for table in ["staged_set", "staged_table", "staged", "staged_cell", "assigned"] {
-            try db.execute(sql: "DELETE FROM temp.tidemark_\(table)")
+            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }
     }
 }

@@ -14,7 +14,9 @@ extension ZoneTransaction {
         guard let range = try ReduceCapture.pending(in: db) else { return }
         try ReduceCapture.reduce(range, schema: schema, in: db)
         guard
-            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
+            try Bool.fetchOne(
+                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
+            )
                 ?? false
         else { return try ReduceCapture.forget(range, schema: schema, in: db) }
         try refuseUnfitKeys()
@@ -32,16 +34,17 @@ extension ZoneTransaction {
     /// SQLite takes in most primary keys.
     private func refuseUnfitKeys() throws {
         let unfit = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT r.tbl, r.key FROM temp.tidemark_reduced AS r
-                JOIN temp.tidemark_table AS t ON t.tbl = r.tbl
-                WHERE r.operation <> 'delete' AND CASE t.kind
-                    WHEN 'integer' THEN CAST(r.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
-                    ELSE r.key = 'null' OR json_type(r.key) = 'array'
-                        AND EXISTS (SELECT 1 FROM json_each(r.key) WHERE type = 'null')
-                END LIMIT 1
-                """
+            db.cachedStatement(
+                sql: """
+                    SELECT r.tbl, r.key FROM temp.tidemark_reduced AS r
+                    JOIN temp.tidemark_table AS t ON t.tbl = r.tbl
+                    WHERE r.operation <> 'delete' AND CASE t.kind
+                        WHEN 'integer' THEN CAST(r.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
+                        ELSE r.key = 'null' OR json_type(r.key) = 'array'
+                            AND EXISTS (SELECT 1 FROM json_each(r.key) WHERE type = 'null')
+                    END LIMIT 1
+                    """
+            )
         )
         guard let unfit else { return }
         throw TidemarkError(
@@ -58,8 +61,10 @@ extension ZoneTransaction {
     /// meanwhile.
     private func refuseBrokenOutside() throws {
         let changed = try Row.fetchAll(
-            db,
-            sql: "SELECT DISTINCT tbl, operation = 'delete' AS deleted FROM temp.tidemark_reduced"
+            db.cachedStatement(
+                sql:
+                    "SELECT DISTINCT tbl, operation = 'delete' AS deleted FROM temp.tidemark_reduced"
+            )
         )
         let written = Set(changed.filter { !($0["deleted"] as Bool) }.map { $0["tbl"] as String })
         let emptied = Set(changed.filter { $0["deleted"] }.map { $0["tbl"] as String })

@@ -8,7 +8,7 @@ import TidemarkSQLite
 extension ZoneTransaction {
     package func recallIdentities(device: String?) throws {
         guard let device else { return }
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO temp.tidemark_assigned
                 SELECT m.tbl, m.temporary, m.permanent FROM (
@@ -22,9 +22,8 @@ extension ZoneTransaction {
                     WHERE t.kind = 'integer' AND s.operation <> 'create' AND s.key LIKE '-%'
                 ) AS wanted JOIN tidemark_idmap AS m
                     ON m.device = ? AND m.tbl = wanted.tbl AND m.temporary = wanted.temporary
-                """,
-            arguments: [device]
-        )
+                """
+        ).execute(arguments: [device])
     }
 
     package func begin(_ ord: Int, device: String?) throws -> Int64 {

@@ -10,25 +10,27 @@ extension ZoneTransaction {
         let text = String(decoding: body, as: UTF8.self)
         guard
             try Bool.fetchOne(
-                db,
-                sql: "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) = 'object' ELSE 0 END",
+                db.cachedStatement(
+                    sql: "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) = 'object' ELSE 0 END"
+                ),
                 arguments: [text]
             ) ?? false
         else { throw Self.malformed(body) }
         try refuseUnknownMembers(text)
         try refuseNonText(text)
         let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT CASE json_type(?1, '$.maxRevision') WHEN 'integer'
-                        THEN typeof(?1 ->> '$.maxRevision') END AS revision_type,
-                    ?1 ->> '$.maxRevision' AS revision,
-                    ?1 ->> '$.device' AS device, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.schema' AS schema,
-                    CASE json_type(?1, '$.limit') WHEN 'integer' THEN typeof(?1 ->> '$.limit')
-                        ELSE json_type(?1, '$.limit') END AS limit_type, ?1 ->> '$.limit' AS "limit",
-                    coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
-                    coalesce(?1 -> '$.changeSets', '[]') AS sets
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT CASE json_type(?1, '$.maxRevision') WHEN 'integer'
+                            THEN typeof(?1 ->> '$.maxRevision') END AS revision_type,
+                        ?1 ->> '$.maxRevision' AS revision,
+                        ?1 ->> '$.device' AS device, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.schema' AS schema,
+                        CASE json_type(?1, '$.limit') WHEN 'integer' THEN typeof(?1 ->> '$.limit')
+                            ELSE json_type(?1, '$.limit') END AS limit_type, ?1 ->> '$.limit' AS "limit",
+                        coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
+                        coalesce(?1 -> '$.changeSets', '[]') AS sets
+                    """
+            ),
             arguments: [text]
         )
         guard let row, row["revision_type"] as String? == "integer",
@@ -69,14 +71,15 @@ extension ZoneTransaction {
     /// Reads id and `after` of each staged change set.
     private func envelopes(_ limits: Limits) throws -> [SyncRequest.Envelope] {
         let rows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT ord, json, lower(json ->> '$.id') AS id, json_type(json, '$.id') AS id_type,
-                    json_type(json, '$.after') AS after_type,
-                    CASE json_type(json, '$.after') WHEN 'text' THEN json_array(json ->> '$.after')
-                        WHEN 'array' THEN json -> '$.after' ELSE '[]' END AS after
-                FROM temp.tidemark_staged_set ORDER BY ord
-                """
+            db.cachedStatement(
+                sql: """
+                    SELECT ord, json, lower(json ->> '$.id') AS id, json_type(json, '$.id') AS id_type,
+                        json_type(json, '$.after') AS after_type,
+                        CASE json_type(json, '$.after') WHEN 'text' THEN json_array(json ->> '$.after')
+                            WHEN 'array' THEN json -> '$.after' ELSE '[]' END AS after
+                    FROM temp.tidemark_staged_set ORDER BY ord
+                    """
+            )
         )
         guard rows.count <= limits.changeSetsPerRequestMax else {
             throw TidemarkError(
@@ -115,11 +118,12 @@ extension ZoneTransaction {
     /// Integer keys of new records are the server's to give; a client writes negative ones.
     private func refuseForeignIds() throws {
         let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT ord, tbl, key FROM temp.tidemark_staged JOIN temp.tidemark_table AS t USING (tbl)
-                WHERE t.kind = 'integer' AND operation = 'create' AND key NOT LIKE '-%' LIMIT 1
-                """
+            db.cachedStatement(
+                sql: """
+                    SELECT ord, tbl, key FROM temp.tidemark_staged JOIN temp.tidemark_table AS t USING (tbl)
+                    WHERE t.kind = 'integer' AND operation = 'create' AND key NOT LIKE '-%' LIMIT 1
+                    """
+            )
         )
         guard let row else { return }
         throw TidemarkError(
@@ -133,8 +137,10 @@ extension ZoneTransaction {
     /// `__oldId__` stands in answers; what it says there comes from the server's own map.
     private func refuseOldIds() throws {
         let row = try Row.fetchOne(
-            db,
-            sql: "SELECT ord, tbl, key FROM temp.tidemark_staged WHERE old_key IS NOT NULL LIMIT 1"
+            db.cachedStatement(
+                sql:
+                    "SELECT ord, tbl, key FROM temp.tidemark_staged WHERE old_key IS NOT NULL LIMIT 1"
+            )
         )
         guard let row else { return }
         throw TidemarkError(
@@ -151,7 +157,10 @@ extension ZoneTransaction {
     }
 
     private func refuseUnknownMembers(_ text: String) throws {
-        let names = try String.fetchAll(db, sql: "SELECT key FROM json_each(?)", arguments: [text])
+        let names = try String.fetchAll(
+            db.cachedStatement(sql: "SELECT key FROM json_each(?)"),
+            arguments: [text]
+        )
         if let unknown = names.first(where: { !WireName.requestMembers.contains($0) }) {
             throw Self.envelopeError(
                 "The request has a member \(unknown).",
@@ -170,11 +179,12 @@ extension ZoneTransaction {
     /// Refuses members that have to be text and are not.
     private func refuseNonText(_ text: String) throws {
         let name = try String.fetchOne(
-            db,
-            sql: """
-                SELECT key FROM json_each(?)
-                WHERE key IN ('device', 'epoch', 'schema') AND type NOT IN ('text', 'null')
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT key FROM json_each(?)
+                    WHERE key IN ('device', 'epoch', 'schema') AND type NOT IN ('text', 'null')
+                    """
+            ),
             arguments: [text]
         )
         guard let name else { return }

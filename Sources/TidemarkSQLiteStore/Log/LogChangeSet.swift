@@ -45,7 +45,9 @@ extension ZoneTransaction {
                 """
         ).execute(arguments: [revision])
         try retireIds()
-        let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
+        )
         let tables = schema.tables.filter { names.contains($0.name) }
         let members = AnswerEnvelope(id: id, revision: revision).members
         let body = try ChangeSetJSON.render(

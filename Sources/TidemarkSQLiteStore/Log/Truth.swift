@@ -37,7 +37,9 @@ extension ZoneTransaction {
                 ? try holders(reason, envelope.ord) : [reason]
         }
         try addChildren()
-        let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_truth")
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_truth")
+        )
         let sources = schema.tables.filter { names.contains($0.name) }.map {
             ChangeSetJSON.Source(truth: $0)
         }
@@ -79,7 +81,10 @@ extension ZoneTransaction {
                     added += db.changesCount
                 }
             }
-            let total = try Int.fetchOne(db, sql: "SELECT count(*) FROM temp.tidemark_truth") ?? 0
+            let total =
+                try Int.fetchOne(
+                    db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_truth")
+                ) ?? 0
             if total > Limits.standard.relatedRecordsMax { return }
         }
     }
