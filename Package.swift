@@ -74,6 +74,8 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ]
         ),
+        // What happened in a run, and whether it may have; knows nothing of the code it judges.
+        .target(name: "TidemarkHistory"),
         .target(
             name: "TidemarkTestSupport",
             dependencies: [
@@ -101,6 +103,7 @@ let package = Package(
         // Tests: one target a source target, then the whole, then the style.
         .testTarget(name: "TidemarkGzipTests", dependencies: ["TidemarkGzip"]),
         .testTarget(name: "TidemarkCoreTests", dependencies: ["TidemarkCore"]),
+        .testTarget(name: "TidemarkHistoryTests", dependencies: ["TidemarkHistory"]),
         .testTarget(
             name: "TidemarkSQLiteTests",
             dependencies: [

@@ -1,0 +1,72 @@
+/// A change set as it lies in a device's outbox.
+public struct OutboxSet: Sendable, Equatable {
+    /// Its 128 random bits, as a UUID in lower case.
+    public let id: String
+    /// The change sets that it names in `after`.
+    public let after: [String]
+    /// What it does.
+    public let changes: [RecordChange]
+    /// The JSON that is sent, once it is frozen.
+    public let wire: String?
+
+    /// Makes a waiting change set.
+    public init(id: String, after: [String] = [], changes: [RecordChange], wire: String? = nil) {
+        (self.id, self.after, self.changes, self.wire) = (id, after, changes, wire)
+    }
+}
+
+/// A change set in a device's conflict inbox.
+public struct ParkedSet: Sendable, Equatable {
+    /// One of its records.
+    public struct Item: Sendable, Equatable {
+        /// Which record, with the key of the device's tables.
+        public let record: RecordID
+        /// What the change set wanted; nil for a record that only stands in the way.
+        public let operation: RecordChange.Operation?
+        /// The confirmed row at the time of the edit, without the key's columns; nil: none.
+        public let base: Cells?
+        /// The columns that it wanted to set.
+        public let mine: Cells?
+        /// The server's row, without the key's columns; nil: none.
+        public let theirs: Cells?
+
+        /// Makes an item.
+        public init(
+            _ record: RecordID,
+            _ operation: RecordChange.Operation?,
+            base: Cells? = nil,
+            mine: Cells? = nil,
+            theirs: Cells? = nil
+        ) {
+            (self.record, self.operation) = (record, operation)
+            (self.base, self.mine, self.theirs) = (base, mine, theirs)
+        }
+    }
+
+    /// The change set's id.
+    public let id: String
+    /// Its records, and those that its reasons name.
+    public let items: [Item]
+    /// Why it was refused, as JSON.
+    public let reasons: String
+
+    /// Makes a parked change set.
+    public init(id: String, items: [Item], reasons: String = "[]") {
+        (self.id, self.items, self.reasons) = (id, items, reasons)
+    }
+}
+
+/// The permanent id that a temporary one became on a device.
+public struct IdentityPair: Sendable, Hashable {
+    /// The table of the record.
+    public let table: String
+    /// The temporary id as the device's tables held it.
+    public let temporary: Int64
+    /// The id that the server gave.
+    public let permanent: Int64
+
+    /// Makes a pair.
+    public init(_ table: String, temporary: Int64, permanent: Int64) {
+        (self.table, self.temporary, self.permanent) = (table, temporary, permanent)
+    }
+}

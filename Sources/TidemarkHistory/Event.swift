@@ -1,0 +1,145 @@
+/// Something that happened in a run, as somebody beside the code under test has seen it.
+public struct Event: Sendable {
+    /// When, in virtual seconds since the run began.
+    public let time: Double
+    /// What.
+    public let kind: Kind
+
+    /// Makes an event.
+    public init(at time: Double, _ kind: Kind) { (self.time, self.kind) = (time, kind) }
+
+    /// What can happen.
+    ///
+    /// `device` is a name that the recorder gives a *file*, not the UUID in it: a copy of a file is
+    /// another device here, whatever it calls itself.
+    public enum Kind: Sendable {
+        /// A device's file is there, with these rows at this revision: the first event of a device.
+        case joined(
+            device: String,
+            identity: String,
+            epoch: String?,
+            cursor: Int64,
+            rows: [RowChange]
+        )
+        /// A transaction of the app, or of any other program, in a device's file: what it did to the
+        /// synced tables, with all cascades. Also what an app does to resolve a conflict.
+        case edited(device: String, [RowChange])
+        /// A transaction of the engine in a device's file.
+        case stepped(DeviceStep)
+        /// A request left a device.
+        case sent(Request)
+        /// The server ran a transaction.
+        case served(ServerStep)
+        /// An answer reached a device, whether or not it is taken in afterwards.
+        case delivered(Answer)
+        /// The server made a snapshot; all rows that are in the file.
+        case snapshot(epoch: String, revision: Int64, rows: [RecordID: Cells])
+        /// A process ended between two steps, or in one; what was not committed is gone.
+        case crashed(actor: String)
+        /// A process began again with the file as it was.
+        case reopened(actor: String)
+        /// A device's file was replaced with an older copy of itself, or is a copy of another
+        /// device's: from now on `device` stands where `of` stood at the event of that index.
+        case copied(device: String, of: String, at: Int)
+        /// The server's file was replaced with a copy as of that revision; what it committed
+        /// afterwards is forgotten, and said to be. The history goes on under `epoch`.
+        case restored(epoch: String, revision: Int64)
+        /// All rows of a file, read by plain `SELECT`: `server`, or a device.
+        case dumped(actor: String, rows: [RecordID: Cells])
+        /// The content hash that a product's own command prints; equal rows must have equal ones.
+        case digested(actor: String, hash: String)
+        /// Rows whose values the actor may never receive, by text that occurs in them only.
+        case hidden(from: String, canaries: [String])
+        /// Bytes that reached an actor.
+        case received(actor: String, bytes: String)
+        /// A size that has a cap in ``Rules/caps``: entries of a queue, bytes of an answer.
+        case measured(actor: String, name: String, value: Int)
+        /// Something that no honest peer sends reached an actor, which answered with that status, or
+        /// threw that code; 5xx and `crash` are defects.
+        case abused(actor: String, input: String, outcome: String)
+        /// A losing value under `lastWriter` or `latest` is kept where somebody can restore it.
+        case kept(record: RecordID, column: String, value: String, revision: Int64)
+        /// All faults have stopped; from now on everything must drain.
+        case healed
+        /// A device has nothing to send and nothing to fetch, after so many requests since `healed`.
+        case drained(device: String, requests: Int)
+        /// The run is over: what must be equal, is.
+        case finished
+    }
+}
+
+/// What a transaction of the engine left in a device's file.
+///
+/// The recorder compares the file before and after with plain `SELECT`s; `nil` means that a table is
+/// as it was.
+public struct DeviceStep: Sendable {
+    /// The file.
+    public let device: String
+    /// What the engine did: `prepare`, `apply`, `snapshot`, `park`, `resolve`, for the reader.
+    public let step: String
+    /// The UUID that the file says it is.
+    public let identity: String
+    /// The history that the file knows.
+    public let epoch: String?
+    /// The revision that the file says it is at.
+    public let cursor: Int64
+    /// What became of the synced tables' rows.
+    public let rows: [RowChange]
+    /// The whole outbox, oldest first.
+    public let outbox: [OutboxSet]?
+    /// The whole conflict inbox.
+    public let conflicts: [ParkedSet]?
+    /// The pairs that the map of ids has gained.
+    public let identities: [IdentityPair]
+    /// How many captured changes are not in the outbox yet.
+    public let captured: Int
+    /// The conflicts, by change set id, that an app resolved in this step, which may leave the inbox
+    /// therefore.
+    public let resolved: [String]
+
+    /// Makes a step.
+    public init(
+        device: String,
+        step: String,
+        identity: String,
+        epoch: String?,
+        cursor: Int64,
+        rows: [RowChange] = [],
+        outbox: [OutboxSet]? = nil,
+        conflicts: [ParkedSet]? = nil,
+        identities: [IdentityPair] = [],
+        captured: Int = 0,
+        resolved: [String] = []
+    ) {
+        (self.device, self.step, self.identity) = (device, step, identity)
+        (self.epoch, self.cursor, self.rows) = (epoch, cursor, rows)
+        (self.outbox, self.conflicts, self.identities) = (outbox, conflicts, identities)
+        (self.captured, self.resolved) = (captured, resolved)
+    }
+}
+
+/// A request as it left a device.
+public struct Request: Sendable {
+    /// The file that sent it.
+    public let device: String
+    /// Its number in the run; a request that is delivered twice keeps it.
+    public let number: Int
+    /// The revision that the device says it is at.
+    public let maxRevision: Int64
+    /// The history that it says it knows.
+    public let epoch: String?
+    /// The change sets in it, by id and as sent.
+    public let changeSets: [(id: String, wire: String)]
+
+    /// Makes a request.
+    public init(
+        device: String,
+        number: Int,
+        maxRevision: Int64,
+        epoch: String?,
+        changeSets: [(id: String, wire: String)]
+    ) {
+        (self.device, self.number, self.maxRevision) = (device, number, maxRevision)
+        (self.epoch, self.changeSets) = (epoch, changeSets)
+    }
+}

@@ -1,0 +1,85 @@
+/// What the checker has to know of the tables, since it reads no schema itself.
+public struct Rules: Sendable {
+    /// A synced table.
+    public struct Table: Sendable {
+        /// As in `CREATE TABLE`.
+        public let name: String
+        /// The columns of the primary key, in key order.
+        public let key: [String]
+        /// Whether the server gives the keys, as in an `INTEGER PRIMARY KEY` table.
+        public let hasAssignedKeys: Bool
+        /// What happens when two devices change one record.
+        public let policy: Policy
+        /// The foreign keys.
+        public let references: [Reference]
+        /// The columns of each unique constraint.
+        public let unique: [[String]]
+
+        /// Makes a table.
+        public init(
+            name: String,
+            key: [String],
+            hasAssignedKeys: Bool,
+            policy: Policy = .reject,
+            references: [Reference] = [],
+            unique: [[String]] = []
+        ) {
+            (self.name, self.key, self.hasAssignedKeys) = (name, key, hasAssignedKeys)
+            (self.policy, self.references, self.unique) = (policy, references, unique)
+        }
+    }
+
+    /// A foreign key to the primary key of another table.
+    public struct Reference: Sendable {
+        /// The columns of the child, in the order of the parent's key.
+        public let columns: [String]
+        /// The table that they refer to.
+        public let parent: String
+
+        /// Makes a foreign key.
+        public init(columns: [String], parent: String) {
+            (self.columns, self.parent) = (columns, parent)
+        }
+    }
+
+    /// Who wins when two devices change one record, per table.
+    public enum Policy: String, Sendable {
+        /// Nobody: the later change set is a conflict.
+        case reject
+        /// Both, as long as they changed different columns.
+        case columns
+        /// The later change set at the server, per column; the losing value is kept.
+        case lastWriter
+        /// The later edit by hybrid logical clock, per column; the losing value is kept.
+        case latest
+    }
+
+    /// The synced tables.
+    public let tables: [Table]
+    /// Upper bounds of what a ``Event/Kind/measured(actor:name:value:)`` may report, by name.
+    public let caps: [String: Int]
+    /// The most requests that a device may need, once all faults have stopped.
+    public let requestsToDrainMax: Int
+    /// The most virtual seconds that a device may need, once all faults have stopped.
+    public let secondsToDrainMax: Double
+
+    private let byName: [String: Int]
+
+    /// Makes rules.
+    public init(
+        tables: [Table],
+        caps: [String: Int] = [:],
+        requestsToDrainMax: Int = 50,
+        secondsToDrainMax: Double = 3600
+    ) {
+        (self.tables, self.caps) = (tables, caps)
+        self.requestsToDrainMax = requestsToDrainMax
+        self.secondsToDrainMax = secondsToDrainMax
+        byName = Dictionary(
+            uniqueKeysWithValues: tables.enumerated().map { ($0.element.name, $0.offset) }
+        )
+    }
+
+    /// The table of a name; nil when it is not synced.
+    public func table(_ name: String) -> Table? { byName[name].map { tables[$0] } }
+}

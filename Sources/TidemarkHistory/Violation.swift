@@ -1,0 +1,64 @@
+/// A promise that a history breaks.
+public struct Violation: Error, Sendable, CustomStringConvertible {
+    /// The promises, numbered as in `Docs/GUARANTEES.md`, 'How this is tested'.
+    public enum Invariant: String, Sendable, CaseIterable {
+        /// An acknowledged write is never lost.
+        case acknowledgedStays = "I1"
+        /// Nobody overwrites what they have not seen.
+        case noSilentOverwrite = "I2"
+        /// A change set is whole, for every observer.
+        case atomic = "I3"
+        /// Revisions are dense, and no cursor is ahead of its rows.
+        case dense = "I4"
+        /// Everybody ends up equal, byte for byte.
+        case converged = "I5"
+        /// A change set takes effect at most once, and its verdict never changes.
+        case once = "I6"
+        /// Nobody receives what they may not see.
+        case noForeignRow = "I7"
+        /// References hold, and no temporary id is left over.
+        case references = "I8"
+        /// An edit is visible, acknowledged, or visibly refused.
+        case intentKept = "I9"
+        /// Once faults stop, everything drains.
+        case live = "I10"
+        /// Queues, answers and time are bounded.
+        case bounded = "I11"
+        /// Bad input changes nothing.
+        case unharmed = "I12"
+        /// The run has contained enough to prove something.
+        case meaningful = "meta"
+    }
+
+    /// Which promise.
+    public let invariant: Invariant
+    /// The index of the event that broke it.
+    public let event: Int
+    /// The device, or `server`.
+    public let actor: String
+    /// The record, change set or other thing that it is about.
+    public let subject: String
+    /// What should be.
+    public let expected: String
+    /// What is.
+    public let found: String
+
+    /// Makes a violation.
+    public init(
+        _ invariant: Invariant,
+        event: Int,
+        actor: String,
+        subject: String,
+        expected: String,
+        found: String
+    ) {
+        (self.invariant, self.event, self.actor) = (invariant, event, actor)
+        (self.subject, self.expected, self.found) = (subject, expected, found)
+    }
+
+    /// One line.
+    public var description: String {
+        "\(invariant.rawValue) at event \(event), \(actor), \(subject):"
+            + " expected \(expected), found \(found)"
+    }
+}
