@@ -21,8 +21,8 @@ public struct Event: Sendable {
             cursor: Int64,
             rows: [RowChange]
         )
-        /// A transaction of the app, or of any other program, in a device's file: what it did to the
-        /// synced tables, with all cascades. Also what an app does to resolve a conflict.
+        /// A transaction of the app, or of any other program, in a device's file: what it did to
+        /// the synced tables, with all cascades. Also what an app does to resolve a conflict.
         case edited(device: String, [RowChange])
         /// A transaction of the engine in a device's file.
         case stepped(DeviceStep)
@@ -30,17 +30,19 @@ public struct Event: Sendable {
         case sent(Request)
         /// The server ran a transaction.
         case served(ServerStep)
-        /// An answer reached a device, whether or not it is taken in afterwards.
-        case delivered(Answer)
+        /// The answer to a request reached the device, whether or not it is taken in afterwards.
+        case delivered(device: String, request: Int)
         /// The server made a snapshot; all rows that are in the file.
         case snapshot(epoch: String, revision: Int64, rows: [RecordID: Cells])
         /// A process ended between two steps, or in one; what was not committed is gone.
         case crashed(actor: String)
         /// A process began again with the file as it was.
         case reopened(actor: String)
-        /// A device's file was replaced with an older copy of itself, or is a copy of another
-        /// device's: from now on `device` stands where `of` stood at the event of that index.
-        case copied(device: String, of: String, at: Int)
+        /// A copy of a device's file was made: a backup, or a clone. The copy may act as a device
+        /// of its own, or come back in the original's place.
+        case copied(from: String, as: String)
+        /// A device's file was replaced with a copy made earlier.
+        case replaced(device: String, by: String)
         /// The server's file was replaced with a copy as of that revision; what it committed
         /// afterwards is forgotten, and said to be. The history goes on under `epoch`.
         case restored(epoch: String, revision: Int64)
@@ -54,14 +56,15 @@ public struct Event: Sendable {
         case received(actor: String, bytes: String)
         /// A size that has a cap in ``Rules/caps``: entries of a queue, bytes of an answer.
         case measured(actor: String, name: String, value: Int)
-        /// Something that no honest peer sends reached an actor, which answered with that status, or
-        /// threw that code; 5xx and `crash` are defects.
+        /// Something that no honest peer sends reached an actor, which answered with that status,
+        /// or threw that code; 5xx and `crash` are defects.
         case abused(actor: String, input: String, outcome: String)
         /// A losing value under `lastWriter` or `latest` is kept where somebody can restore it.
         case kept(record: RecordID, column: String, value: String, revision: Int64)
         /// All faults have stopped; from now on everything must drain.
         case healed
-        /// A device has nothing to send and nothing to fetch, after so many requests since `healed`.
+        /// A device has nothing to send and nothing to fetch, after so many requests since
+        /// `healed`.
         case drained(device: String, requests: Int)
         /// The run is over: what must be equal, is.
         case finished
@@ -70,8 +73,8 @@ public struct Event: Sendable {
 
 /// What a transaction of the engine left in a device's file.
 ///
-/// The recorder compares the file before and after with plain `SELECT`s; `nil` means that a table is
-/// as it was.
+/// The recorder compares the file before and after with plain `SELECT`s; `nil` means that a table
+/// is as it was.
 public struct DeviceStep: Sendable {
     /// The file.
     public let device: String
@@ -93,8 +96,8 @@ public struct DeviceStep: Sendable {
     public let identities: [IdentityPair]
     /// How many captured changes are not in the outbox yet.
     public let captured: Int
-    /// The conflicts, by change set id, that an app resolved in this step, which may leave the inbox
-    /// therefore.
+    /// The conflicts, by change set id, that an app resolved in this step, which may leave the
+    /// inbox therefore.
     public let resolved: [String]
 
     /// Makes a step.

@@ -2,9 +2,11 @@
 public struct RecordID: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The table, as in `CREATE TABLE`.
     public let table: String
-    /// The key in canonical JSON, as `Docs/PROTOCOL.md` writes it in `create`: `42`, `"DE"`, `["DE",7]`.
+    /// The key in canonical JSON, as `Docs/PROTOCOL.md` writes it in `create`: `42`, `"DE"`,
+    /// `["DE",7]`.
     ///
-    /// On a device it is the key as its tables hold it, so temporary ids from 2^52 on stay positive.
+    /// On a device it is the key as its tables hold it, so temporary ids from 2^52 on stay
+    /// positive.
     public let key: String
 
     /// Makes an id.

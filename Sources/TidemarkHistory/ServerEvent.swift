@@ -1,4 +1,7 @@
 /// What a transaction of the server did, committed and durable.
+///
+/// The first one of a history, without a request, tells the rows that the zone begins with: in
+/// `rows`, as creations, at `revision`.
 public struct ServerStep: Sendable {
     /// The request that it served; nil when other programs wrote, or the owner did something.
     public let request: Int?
@@ -10,6 +13,10 @@ public struct ServerStep: Sendable {
     public let commits: [Commit]
     /// What became of the rows of the synced tables, by comparing them before and after.
     public let rows: [RowChange]
+    /// The permanent ids that it gave, by the UUID of the device that had asked for them.
+    public let assigned: [String: [IdentityPair]]
+    /// What it answered, whether or not that ever arrives; nil without a request, or with an error.
+    public let answer: Answer?
     /// The code of the error that it answered with, `unavailable` say; its transaction was rolled
     /// back then.
     public let error: String?
@@ -21,10 +28,13 @@ public struct ServerStep: Sendable {
         revision: Int64,
         commits: [Commit] = [],
         rows: [RowChange] = [],
+        assigned: [String: [IdentityPair]] = [:],
+        answer: Answer? = nil,
         error: String? = nil
     ) {
         (self.request, self.epoch, self.revision) = (request, epoch, revision)
-        (self.commits, self.rows, self.error) = (commits, rows, error)
+        (self.commits, self.rows, self.assigned) = (commits, rows, assigned)
+        (self.answer, self.error) = (answer, error)
     }
 }
 
@@ -51,12 +61,8 @@ public struct Commit: Sendable, Equatable {
     }
 }
 
-/// An answer that reached a device.
+/// An answer as it left the server.
 public struct Answer: Sendable {
-    /// The device that it reached.
-    public let device: String
-    /// The number of the request.
-    public let request: Int
     /// The history.
     public let epoch: String
     /// The revision that the device is at with it.
@@ -65,15 +71,8 @@ public struct Answer: Sendable {
     public let replies: [Reply]
 
     /// Makes an answer.
-    public init(
-        device: String,
-        request: Int,
-        epoch: String,
-        maxRevision: Int64,
-        replies: [Reply]
-    ) {
-        (self.device, self.request, self.epoch) = (device, request, epoch)
-        (self.maxRevision, self.replies) = (maxRevision, replies)
+    public init(epoch: String, maxRevision: Int64, replies: [Reply]) {
+        (self.epoch, self.maxRevision, self.replies) = (epoch, maxRevision, replies)
     }
 }
 
@@ -90,8 +89,6 @@ public struct Reply: Sendable {
     public let truth: [RecordID: Cells?]
     /// For a conflict: the records that the reasons name, and by what rule.
     public let reasons: [(record: RecordID, rule: String)]
-    /// The permanent ids that it tells its author, by table.
-    public let identities: [IdentityPair]
 
     /// Whether the change set was refused.
     public var isConflict: Bool { revision == nil }
@@ -102,10 +99,9 @@ public struct Reply: Sendable {
         revision: Int64?,
         body: String,
         truth: [RecordID: Cells?] = [:],
-        reasons: [(record: RecordID, rule: String)] = [],
-        identities: [IdentityPair] = []
+        reasons: [(record: RecordID, rule: String)] = []
     ) {
         (self.changeSet, self.revision, self.body) = (changeSet, revision, body)
-        (self.truth, self.reasons, self.identities) = (truth, reasons, identities)
+        (self.truth, self.reasons) = (truth, reasons)
     }
 }
