@@ -1,0 +1,181 @@
+/// Answers: complete, without gaps, with one verdict for ever, and with the truth.
+extension HistoryChecker {
+    mutating func check(_ answer: Answer, to request: Request, _ step: ServerStep) {
+        checkStream(answer, to: request)
+        let sent = Set(request.changeSets.map(\.id))
+        var isRetry = false
+        for reply in answer.replies {
+            guard let id = reply.changeSet else { continue }
+            guard sent.contains(id) || reply.isConflict else { continue }
+            let decidedNow =
+                step.commits.contains { $0.changeSet == id }
+                || zone?.verdicts[id] == nil
+            isRetry = isRetry || !decidedNow
+            check(reply, id, in: request)
+        }
+        if isRetry { counters.retries += 1 }
+    }
+
+    /// Everything after the device's revision, up to where the answer says that it ends.
+    private mutating func checkStream(_ answer: Answer, to request: Request) {
+        guard let zone else { return }
+        var next = request.maxRevision + 1
+        for reply in answer.replies {
+            guard let revision = reply.revision, revision > request.maxRevision else { continue }
+            if revision != next || zone.changeSets[revision] != reply.changeSet {
+                report(
+                    .dense,
+                    "server",
+                    "the answer to request \(request.number)",
+                    expected: "revision \(next), \(zone.changeSets[next] ?? "without an id")",
+                    found: "revision \(revision), \(reply.changeSet ?? "without an id")"
+                )
+            }
+            next = revision + 1
+        }
+        if next != answer.maxRevision + 1 || answer.maxRevision > zone.latest {
+            report(
+                .dense,
+                "server",
+                "the answer to request \(request.number)",
+                expected: "every revision up to \(answer.maxRevision) of \(zone.latest)",
+                found: "\(next - 1) as the last"
+            )
+        }
+    }
+
+    /// The verdict on a change set is one, and its first is the right one.
+    private mutating func check(_ reply: Reply, _ id: String, in request: Request) {
+        if let known = zone?.verdicts[id] {
+            if known.revision != reply.revision {
+                report(
+                    .once,
+                    "server",
+                    "change set \(id)",
+                    expected: known.revision.map { "revision \($0)" } ?? "refused, as before",
+                    found: reply.revision.map { "revision \($0)" } ?? "refused"
+                )
+            } else if let body = known.body, body != reply.body, isAuthor(request, of: id) {
+                report(
+                    .once,
+                    "server",
+                    "change set \(id)",
+                    expected: "the bytes that it got first, \(body)",
+                    found: reply.body
+                )
+            }
+            if isAuthor(request, of: id), known.body == nil {
+                zone?.verdicts[id]?.body = reply.body
+            }
+            return
+        }
+        guard reply.isConflict else {
+            report(
+                .acknowledgedStays,
+                "server",
+                "change set \(id)",
+                expected: "nothing acknowledged that is not in the log",
+                found: "revision \(reply.revision ?? 0) in the answer to request \(request.number)"
+            )
+            return
+        }
+        counters.conflicts += 1
+        let decided = zone?.latest ?? 0
+        zone?.verdicts[id] = ZoneModel.Verdict(
+            body: reply.body,
+            revision: nil,
+            decided: decided,
+            truth: reply.truth
+        )
+        checkTruth(reply, id, identity: devices[request.device]?.identity)
+        checkCause(reply, id, identity: devices[request.device]?.identity)
+    }
+
+    private func isAuthor(_ request: Request, of id: String) -> Bool {
+        sets[id]?.device == request.device
+    }
+
+    /// A refusal brings every record that the set touched, as it is, those that refer to what it
+    /// wanted to delete, and those that its reasons name.
+    private mutating func checkTruth(_ reply: Reply, _ id: String, identity: String?) {
+        guard let zone, let authored = sets[id] else { return }
+        let ids = zone.identities(of: identity)
+        var due = Set(authored.changes.map { rules.translated($0.record, ids) })
+        for change in authored.changes where change.operation == .delete {
+            due.formUnion(zone.rows.children(of: rules.translated(change.record, ids)))
+        }
+        for reason in reply.reasons where reason.rule != "predecessor" && reason.record.key != "" {
+            due.insert(reason.record)
+        }
+        for record in due.sorted() {
+            let row = zone.rows[record].map { withoutKey($0, of: record) }
+            guard let told = truth(reply.truth, of: record) else {
+                report(
+                    .noSilentOverwrite,
+                    "server",
+                    record,
+                    expected: "the truth, \(row.text), with the refusal of \(id)",
+                    found: "nothing about it"
+                )
+                continue
+            }
+            guard told != row else { continue }
+            report(
+                .noSilentOverwrite,
+                "server",
+                record,
+                expected: "the truth, \(row.text), with the refusal of \(id)",
+                found: told.text
+            )
+        }
+    }
+
+    /// A temporary id travels negative, whatever the device's tables hold.
+    private func truth(_ truth: [RecordID: Cells?], of record: RecordID) -> Cells?? {
+        if let told = truth[record] { return told }
+        guard KeyText.isTemporary(record.key), !record.key.hasPrefix("-") else { return nil }
+        return truth[RecordID(record.table, "-" + record.key)]
+    }
+
+    /// A refusal has a cause: `changed` is said only where somebody else did change the record.
+    private mutating func checkCause(_ reply: Reply, _ id: String, identity: String?) {
+        if reply.reasons.isEmpty {
+            report(
+                .intentKept,
+                "server",
+                "change set \(id)",
+                expected: "a reason for its refusal",
+                found: "none"
+            )
+        }
+        guard let zone, let authored = sets[id], authored.incarnation == zone.incarnation else {
+            return
+        }
+        let ids = zone.identities(of: identity)
+        let seen = Dictionary(
+            authored.seen.map { (rules.translated($0.key, ids), $0.value) },
+            uniquingKeysWith: { min($0, $1) }
+        )
+        for reason in reply.reasons where reason.rule == "changed" {
+            let base = seen[reason.record] ?? authored.seenMin
+            let versions = zone.versions[reason.record] ?? []
+            guard
+                !versions.contains(where: {
+                    $0.revision > base && !($0.changeSet.map(authored.own.contains) ?? false)
+                })
+            else { continue }
+            report(
+                .intentKept,
+                authored.device,
+                reason.record,
+                expected: "change set \(id) to be accepted: nobody else changed it since \(base)",
+                found: "refused as changed"
+            )
+        }
+    }
+
+    func withoutKey(_ row: Cells, of record: RecordID) -> Cells {
+        let key = rules.table(record.table)?.key ?? []
+        return row.filter { !key.contains($0.key) }
+    }
+}

@@ -1,0 +1,181 @@
+/// A device's file after each transaction: its rows are the server's at its cursor, with what waits
+/// on top; the cursor never goes back, and is never ahead of the rows.
+extension HistoryChecker {
+    mutating func join(
+        _ name: String,
+        identity: String,
+        epoch: String?,
+        cursor: Int64,
+        _ changes: [RowChange]
+    ) {
+        var rows: [RecordID: Cells] = [:]
+        for change in changes { rows[change.record] = change.after }
+        if let zone {
+            compare(rows, zone.state(at: cursor), .dense, name, "the file as joined at \(cursor)")
+        }
+        devices[name] = DeviceModel(
+            name: name,
+            identity: identity,
+            epoch: epoch,
+            incarnation: zone?.incarnation ?? 0,
+            cursor: cursor,
+            rows: Rows(rows, rules: rules)
+        )
+    }
+
+    mutating func edit(_ name: String, _ changes: [RowChange]) {
+        counters.edits += 1
+        guard var device = devices.removeValue(forKey: name) else { return }
+        for change in changes {
+            checkBefore(change, device)
+            device.rows.set(change.record, change.after, rules: rules)
+            if device.undrained[change.record] == nil {
+                device.undrained[change.record] = DeviceModel.Undrained(
+                    before: change.before,
+                    cursor: device.cursor
+                )
+            }
+        }
+        devices[name] = device
+    }
+
+    mutating func replace(_ name: String, by copy: String) {
+        guard let model = copies[copy] ?? devices[copy] else { return }
+        var replaced = DeviceModel(
+            name: name,
+            identity: model.identity,
+            epoch: model.epoch,
+            incarnation: model.incarnation,
+            cursor: model.cursor,
+            rows: model.rows
+        )
+        replaced.confirmed = model.confirmed
+        replaced.hold(model.outbox)
+        (replaced.inbox, replaced.undrained) = (model.inbox, model.undrained)
+        (replaced.identities, replaced.own) = (model.identities, model.own)
+        replaced.captured = model.captured
+        devices[name] = replaced
+    }
+
+    mutating func take(_ step: DeviceStep) {
+        // Out of the dictionary while it changes, or every change would copy it.
+        guard var device = devices.removeValue(forKey: step.device) else { return }
+        checkIdentities(step, &device)
+        let waiting = device.pending.keys
+        var touched = checkOutbox(step, &device)
+        touched.formUnion(waiting)
+        touched.formUnion(advance(&device, step))
+        for change in step.rows {
+            checkBefore(change, device)
+            device.rows.set(change.record, change.after, rules: rules)
+            touched.insert(change.record)
+        }
+        touched.formUnion(device.pending.keys)
+        (device.identity, device.captured) = (step.identity, step.captured)
+        checkRows(around: touched, of: &device)
+        if let broken = device.rows.brokenReference(around: touched.sorted(), rules: rules) {
+            report(
+                .references,
+                step.device,
+                broken.child,
+                expected: "a reference to a row that exists, after \(step.step)",
+                found: "\(broken.parent)"
+            )
+        }
+        devices[step.device] = device
+    }
+
+    private mutating func checkBefore(_ change: RowChange, _ device: DeviceModel) {
+        let known = device.rows[change.record]
+        guard known != change.before else { return }
+        report(
+            .intentKept,
+            device.name,
+            change.record,
+            expected: known.text + " to stay until it is changed",
+            found: change.before.text
+        )
+    }
+
+    /// Pairs are the server's, and each id stands for one record.
+    private mutating func checkIdentities(_ step: DeviceStep, _ device: inout DeviceModel) {
+        for pair in step.identities {
+            let subject = RecordID(pair.table, String(pair.temporary))
+            let known = zone?.assigned.values.compactMap { $0[pair.table]?[pair.temporary] } ?? []
+            let taken = device.identities[pair.table]?.contains {
+                $0.value == pair.permanent && $0.key != pair.temporary
+            }
+            if !known.contains(where: { $0.permanent == pair.permanent }) || taken == true {
+                report(
+                    .references,
+                    step.device,
+                    subject,
+                    expected: "the id that the server gave, "
+                        + known.map { "\($0.permanent)" }.joined(separator: " or "),
+                    found: "\(pair.permanent)"
+                )
+            }
+            device.identities[pair.table, default: [:]][pair.temporary] = pair.permanent
+        }
+    }
+
+    /// Moves what the server has confirmed along with the cursor; returns the records that this
+    /// touches.
+    private mutating func advance(_ device: inout DeviceModel, _ step: DeviceStep) -> Set<RecordID>
+    {
+        guard let zone else { return [] }
+        let isReset = step.epoch != device.epoch || device.incarnation != zone.incarnation
+        guard step.cursor != device.cursor || step.epoch != device.epoch else { return [] }
+        defer { (device.cursor, device.epoch) = (step.cursor, step.epoch) }
+        if step.epoch != zone.epoch || step.cursor > zone.latest {
+            report(
+                .dense,
+                step.device,
+                "the cursor",
+                expected: "at most revision \(zone.latest) of epoch \(zone.epoch)",
+                found: "\(step.cursor) of epoch \(step.epoch ?? "none")"
+            )
+            return []
+        }
+        guard !isReset, step.cursor >= device.cursor else {
+            if !isReset {
+                report(
+                    .dense,
+                    step.device,
+                    "the cursor",
+                    expected: "no way back from \(device.cursor)",
+                    found: "\(step.cursor)"
+                )
+            }
+            return reset(&device, to: step.cursor)
+        }
+        var touched: Set<RecordID> = []
+        for revision in stride(from: device.cursor + 1, through: step.cursor, by: 1) {
+            touched.formUnion(zone.touched[revision] ?? [])
+        }
+        for record in touched { device.confirmed[record] = zone.row(record, at: step.cursor) }
+        return touched
+    }
+
+    /// Another history: all rows are its rows, and waiting edits are judged by them.
+    private mutating func reset(_ device: inout DeviceModel, to cursor: Int64) -> Set<RecordID> {
+        guard let zone else { return [] }
+        let confirmed = zone.state(at: cursor)
+        for set in device.outbox {
+            guard var authored = sets[set.id], authored.incarnation != zone.incarnation else {
+                continue
+            }
+            for (record, seen) in authored.seen {
+                guard !zone.isCommon(seen, since: authored.incarnation) else { continue }
+                let now = rules.translated(record, device.identities)
+                let isSame = confirmed[now] == device.confirmed[now]
+                authored.seen[record] = isSame ? cursor : -1
+            }
+            authored.incarnation = zone.incarnation
+            sets[set.id] = authored
+        }
+        let touched = Set(device.confirmed.keys).union(confirmed.keys)
+        (device.confirmed, device.incarnation) = (confirmed, zone.incarnation)
+        return touched
+    }
+}

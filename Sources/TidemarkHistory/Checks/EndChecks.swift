@@ -1,0 +1,100 @@
+/// The end of a run, and what is looked at whole: dumps, digests, and whether everything drained.
+extension HistoryChecker {
+    /// An answer that arrived: nothing to verify but that it was asked for.
+    mutating func deliver(_ request: Int) {
+        guard requests[request] == nil else { return }
+        report(
+            .bounded,
+            "network",
+            "request \(request)",
+            expected: "answers to requests that were sent",
+            found: "an answer to none"
+        )
+    }
+
+    /// A file's rows as they are, also after a crash: what was committed is there.
+    mutating func checkDump(_ actor: String, _ rows: [RecordID: Cells]) {
+        if actor == "server" {
+            guard let zone else { return }
+            compare(rows, zone.rows.all, .acknowledgedStays, actor, "the zone at \(zone.latest)")
+        } else if let device = devices[actor] {
+            compare(rows, device.rows.all, .intentKept, actor, "the file at \(device.cursor)")
+        }
+    }
+
+    mutating func checkDrained(_ device: String, _ requests: Int) {
+        drained.insert(device)
+        if requests > rules.requestsToDrainMax {
+            report(
+                .live,
+                device,
+                "requests until it was even",
+                expected: "at most \(rules.requestsToDrainMax)",
+                found: "\(requests)"
+            )
+        }
+        guard let healedAt, now - healedAt > rules.secondsToDrainMax else { return }
+        report(
+            .live,
+            device,
+            "seconds until it was even",
+            expected: "at most \(rules.secondsToDrainMax)",
+            found: "\(now - healedAt)"
+        )
+    }
+
+    mutating func checkEnd() {
+        guard let zone else { return }
+        for device in devices.values.sorted(by: { $0.name < $1.name }) {
+            checkEven(device, zone)
+            compare(
+                device.rows.all,
+                zone.rows.all,
+                .converged,
+                device.name,
+                "the end, revision \(zone.latest)"
+            )
+        }
+        let expected = digests["server"]
+        for (actor, hash) in digests.sorted(by: { $0.key < $1.key }) where hash != expected {
+            report(
+                .converged,
+                actor,
+                "its digest",
+                expected: expected ?? "one of the server's too",
+                found: hash
+            )
+        }
+    }
+
+    private mutating func checkEven(_ device: DeviceModel, _ zone: ZoneModel) {
+        if !drained.contains(device.name) {
+            report(
+                .live,
+                device.name,
+                "the end",
+                expected: "nothing left to send or to fetch",
+                found: "it never came to an end"
+            )
+        }
+        if !device.outbox.isEmpty || device.captured > 0 || !device.undrained.isEmpty {
+            report(
+                .live,
+                device.name,
+                "the outbox",
+                expected: "empty, since all faults have stopped",
+                found: "\(device.outbox.count) change sets and \(device.captured) captured changes"
+                    + (device.outbox.first.map { ", \($0.id) first" } ?? "")
+            )
+        }
+        if device.cursor != zone.latest || device.epoch != zone.epoch {
+            report(
+                .live,
+                device.name,
+                "the cursor",
+                expected: "\(zone.latest) of epoch \(zone.epoch)",
+                found: "\(device.cursor) of epoch \(device.epoch ?? "none")"
+            )
+        }
+    }
+}

@@ -1,0 +1,328 @@
+/// No edit is lost: it is captured, drained into a change set, frozen, and leaves the outbox only
+/// with its verdict.
+extension HistoryChecker {
+    /// Takes over outbox and inbox; returns the records whose edits were drained.
+    mutating func checkOutbox(
+        _ step: DeviceStep,
+        _ device: inout DeviceModel
+    ) -> Set<RecordID> {
+        let ids = step.identities.reduce(into: Identities()) {
+            $0[$1.table, default: [:]][$1.temporary] = $1.permanent
+        }
+        let (oldOutbox, oldInbox) = (device.outbox, device.inbox)
+        let outbox = step.outbox ?? oldOutbox
+        let inbox = step.conflicts.map {
+            Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        }
+        let drained = drain(step, outbox, ids, &device)
+        checkKept(oldOutbox, outbox, ids, step)
+        if let inbox { checkInbox(inbox, from: oldInbox, ids, step) }
+        checkSettled(oldOutbox, outbox, inbox ?? oldInbox, device, step)
+        if step.outbox != nil { device.hold(outbox) }
+        if let inbox { device.inbox = inbox }
+        counters.resolutions += step.resolved.count
+        return drained
+    }
+
+    // MARK: New change sets
+
+    /// The change sets seen for the first time are exactly the edits made since the last drain.
+    private mutating func drain(
+        _ step: DeviceStep,
+        _ outbox: [OutboxSet],
+        _ ids: Identities,
+        _ device: inout DeviceModel
+    ) -> Set<RecordID> {
+        let parked = (step.conflicts ?? []).filter { !device.own.contains($0.id) }
+        let fresh =
+            outbox.filter { !device.own.contains($0.id) }
+            + parked.map { OutboxSet(id: $0.id, changes: $0.changes) }
+        guard step.captured == 0 || !fresh.isEmpty else {
+            if device.undrained.isEmpty, step.captured > device.captured { reportEcho(step) }
+            return []
+        }
+        let undrained = Dictionary(
+            device.undrained.map { record, edit in
+                (
+                    rules.translated(record, ids),
+                    (
+                        before: edit.before.map {
+                            rules.translated($0, of: record.table, ids)
+                        },
+                        after: device.rows[record].map {
+                            rules.translated($0, of: record.table, ids)
+                        }, cursor: edit.cursor
+                    )
+                )
+            },
+            uniquingKeysWith: { first, _ in first }
+        )
+        for (record, edit) in undrained.sorted(by: { $0.key < $1.key }) {
+            let changes = fresh.flatMap(\.changes).filter { $0.record == record }
+            let made = changes.reduce(edit.before) { rules.applied($1, to: $0) }
+            guard made != edit.after else { continue }
+            report(
+                .intentKept,
+                step.device,
+                record,
+                expected: "its edit from \(edit.before.text) to \(edit.after.text) in the outbox",
+                found: changes.isEmpty ? "no change set with it" : made.text
+            )
+        }
+        for set in fresh {
+            register(set, undrained.mapValues(\.cursor), outbox, step, device)
+            device.own.insert(set.id)
+        }
+        let touched = Set(device.undrained.keys).union(undrained.keys)
+        device.undrained = [:]
+        return touched
+    }
+
+    private mutating func reportEcho(_ step: DeviceStep) {
+        report(
+            .converged,
+            step.device,
+            "\(step.captured) captured changes",
+            expected: "none, since only the engine wrote",
+            found: "captured by \(step.step)"
+        )
+    }
+
+    private mutating func register(
+        _ set: OutboxSet,
+        _ cursors: [RecordID: Int64],
+        _ outbox: [OutboxSet],
+        _ step: DeviceStep,
+        _ device: DeviceModel
+    ) {
+        var seen: [RecordID: Int64] = [:]
+        for change in set.changes {
+            guard let cursor = cursors[change.record] else {
+                report(
+                    .converged,
+                    step.device,
+                    change.record,
+                    expected: "no change set without an edit",
+                    found: "\(change.operation) \(change.cells.text) in \(set.id)"
+                )
+                continue
+            }
+            seen[change.record] = cursor
+            if let base = change.base, base > cursor, change.operation != .create {
+                report(
+                    .noSilentOverwrite,
+                    step.device,
+                    change.record,
+                    expected: "base \(cursor), the revision at which it was edited",
+                    found: "\(base) in \(set.id)"
+                )
+            }
+        }
+        guard sets[set.id] == nil else { return }
+        let earlier = outbox.prefix { $0.id != set.id }
+        sets[set.id] = AuthoredSet(
+            device: step.device,
+            changes: set.changes,
+            after: Set(set.after).union(predecessors(of: set, among: earlier)),
+            seen: seen,
+            incarnation: device.incarnation,
+            own: device.own.union([set.id]),
+            wire: set.wire
+        )
+    }
+
+    /// The latest earlier set about each record, and those that create what it refers to.
+    private func predecessors(
+        of set: OutboxSet,
+        among earlier: some BidirectionalCollection<OutboxSet>
+    ) -> Set<String> {
+        var found: Set<String> = []
+        for change in set.changes {
+            if let last = earlier.last(where: { $0.changes.contains { $0.record == change.record } }
+            ) {
+                found.insert(last.id)
+            }
+            let row = rules.keyCells(change.record).merging(change.cells) { $1 }
+            for parent in rules.parents(of: change.record.table, row) {
+                for candidate in earlier
+                where candidate.changes.contains(where: {
+                    $0.record == parent && $0.operation == .create
+                }) {
+                    found.insert(candidate.id)
+                }
+            }
+        }
+        return found
+    }
+
+    // MARK: Change sets that stay
+
+    /// What waits changes only by the ids that it is given, and what is frozen not at all.
+    private mutating func checkKept(
+        _ old: [OutboxSet],
+        _ new: [OutboxSet],
+        _ ids: Identities,
+        _ step: DeviceStep
+    ) {
+        guard step.outbox != nil else { return }
+        let before = Dictionary(old.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        for set in new {
+            if let wire = set.wire, sets[set.id]?.wire == nil { sets[set.id]?.wire = wire }
+            if let frozen = sets[set.id]?.wire, frozen != set.wire {
+                report(
+                    .once,
+                    step.device,
+                    "change set \(set.id)",
+                    expected: "what was frozen, \(frozen)",
+                    found: set.wire ?? "nothing frozen"
+                )
+            }
+            guard let known = before[set.id] else { continue }
+            let expected = contents(known.changes.map { rules.translated($0, ids) })
+            let actual = contents(set.changes)
+            guard expected != actual else { continue }
+            let record = Set(expected.keys).union(actual.keys)
+                .filter { expected[$0] != actual[$0] }.min()
+            report(
+                ids.isEmpty ? .intentKept : .references,
+                step.device,
+                record.map { "\($0) in change set \(set.id)" } ?? set.id,
+                expected: record.flatMap { expected[$0] } ?? "nothing about it",
+                found: record.flatMap { actual[$0] } ?? "nothing about it"
+            )
+        }
+    }
+
+    private func contents(_ changes: [RecordChange]) -> [RecordID: String] {
+        Dictionary(
+            changes.map { ($0.record, "\($0.operation) \($0.cells.text)") },
+            uniquingKeysWith: { $1 }
+        )
+    }
+
+    // MARK: Change sets that go
+
+    /// A change set leaves the outbox with its effects, or into the conflict inbox.
+    private mutating func checkSettled(
+        _ old: [OutboxSet],
+        _ new: [OutboxSet],
+        _ inbox: [String: ParkedSet],
+        _ device: DeviceModel,
+        _ step: DeviceStep
+    ) {
+        guard step.outbox != nil else { return }
+        let waiting = Set(new.map(\.id))
+        for set in old where !waiting.contains(set.id) {
+            let revision = zone?.revision(of: set.id)
+            if let parked = inbox[set.id] {
+                checkParked(set, parked, device, step)
+            } else if let revision, revision > step.cursor {
+                report(
+                    .acknowledgedStays,
+                    step.device,
+                    "change set \(set.id)",
+                    expected: "to wait until revision \(revision) is taken in",
+                    found: "gone from the outbox at revision \(step.cursor)"
+                )
+            } else if revision == nil {
+                report(
+                    .intentKept,
+                    step.device,
+                    "change set \(set.id)",
+                    expected: "its effects, or itself among the conflicts, after \(step.step)",
+                    found: "gone from the outbox without a verdict"
+                )
+            }
+        }
+    }
+
+    private mutating func checkParked(
+        _ set: OutboxSet,
+        _ parked: ParkedSet,
+        _ device: DeviceModel,
+        _ step: DeviceStep
+    ) {
+        if let revision = zone?.revision(of: set.id), device.incarnation == zone?.incarnation {
+            report(
+                .once,
+                step.device,
+                "change set \(set.id)",
+                expected: "the verdict that it has, revision \(revision)",
+                found: "parked as a conflict"
+            )
+        }
+        let ids = step.identities.reduce(into: Identities()) {
+            $0[$1.table, default: [:]][$1.temporary] = $1.permanent
+        }
+        checkItems(of: parked, set.changes.map { rules.translated($0, ids) }, step)
+        guard let truth = zone?.verdicts[set.id]?.truth else { return }
+        for item in parked.items {
+            guard let told = truth[item.record], told != item.theirs else { continue }
+            report(
+                .intentKept,
+                step.device,
+                "\(item.record) in conflict \(set.id)",
+                expected: "theirs as the server told it, \(told.text)",
+                found: item.theirs.text
+            )
+        }
+    }
+
+    /// The inbox keeps what each change set wanted, whole.
+    private mutating func checkItems(
+        of parked: ParkedSet,
+        _ changes: [RecordChange],
+        _ step: DeviceStep
+    ) {
+        let items = Dictionary(parked.items.map { ($0.record, $0) }, uniquingKeysWith: { $1 })
+        for change in changes {
+            let item = items[change.record]
+            let mine = item?.mine ?? [:]
+            guard
+                item?.operation == change.operation,
+                change.cells.allSatisfy({ mine[$0.key] == $0.value })
+            else {
+                report(
+                    .intentKept,
+                    step.device,
+                    "\(change.record) in conflict \(parked.id)",
+                    expected: "\(change.operation) \(change.cells.text) kept as mine",
+                    found: item.map { "\($0.operation?.rawValue ?? "nothing") \($0.mine.text)" }
+                        ?? "nothing"
+                )
+                continue
+            }
+        }
+    }
+
+    /// What is in the inbox stays there, whole, until somebody resolves it.
+    private mutating func checkInbox(
+        _ inbox: [String: ParkedSet],
+        from old: [String: ParkedSet],
+        _ ids: Identities,
+        _ step: DeviceStep
+    ) {
+        for (id, parked) in old.sorted(by: { $0.key < $1.key }) {
+            if let now = inbox[id] {
+                checkItems(of: now, parked.changes.map { rules.translated($0, ids) }, step)
+            } else if !step.resolved.contains(id) {
+                report(
+                    .intentKept,
+                    step.device,
+                    "conflict \(id)",
+                    expected: "to stay until it is resolved",
+                    found: "gone after \(step.step)"
+                )
+            }
+        }
+    }
+}
+
+extension ParkedSet {
+    /// What the change set wanted.
+    var changes: [RecordChange] {
+        items.compactMap { item in
+            item.operation.map { RecordChange(item.record, $0, item.mine ?? [:]) }
+        }
+    }
+}

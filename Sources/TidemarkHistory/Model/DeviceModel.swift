@@ -1,0 +1,71 @@
+/// A device's file as it must be: what the server confirmed, and what waits on top of it.
+struct DeviceModel: Sendable {
+    /// Edits of one record that are not in the outbox yet.
+    struct Undrained: Sendable {
+        /// The row before the first of them.
+        let before: Cells?
+        /// The revision that the file was at then.
+        let cursor: Int64
+    }
+
+    let name: String
+    var identity: String
+    var epoch: String?
+    /// The incarnation of the zone that the cursor belongs to.
+    var incarnation: Int
+    var cursor: Int64
+    /// The zone's rows at the cursor.
+    var confirmed: [RecordID: Cells]
+    /// The rows that are in the file.
+    var rows: Rows
+    var outbox: [OutboxSet] = []
+    var inbox: [String: ParkedSet] = [:]
+    var undrained: [RecordID: Undrained] = [:]
+    var captured = 0
+    var identities: Identities = [:]
+    /// Every change set that was ever made in this file.
+    var own: Set<String> = []
+    /// What waits for each record, oldest first.
+    private(set) var pending: [RecordID: [RecordChange]] = [:]
+
+    init(
+        name: String,
+        identity: String,
+        epoch: String?,
+        incarnation: Int,
+        cursor: Int64,
+        rows: Rows
+    ) {
+        (self.name, self.identity, self.epoch) = (name, identity, epoch)
+        (self.incarnation, self.cursor, self.rows) = (incarnation, cursor, rows)
+        confirmed = rows.all
+    }
+
+    /// Takes over the outbox that was found.
+    mutating func hold(_ sets: [OutboxSet]) {
+        outbox = sets
+        pending = [:]
+        for change in sets.flatMap(\.changes) { pending[change.record, default: []].append(change) }
+    }
+}
+
+/// A change set since its first sight in an outbox.
+struct AuthoredSet: Sendable {
+    /// The file that made it.
+    let device: String
+    /// What it does, with the keys of that time.
+    let changes: [RecordChange]
+    /// The change sets that it names, and those that it builds on.
+    let after: Set<String>
+    /// The revision that the file was at when each record was edited.
+    var seen: [RecordID: Int64]
+    /// The incarnation of the zone that `seen` belongs to.
+    var incarnation: Int
+    /// Every change set that its author had made up to it: those count as seen.
+    let own: Set<String>
+    /// What is sent, once frozen.
+    var wire: String?
+
+    /// The oldest revision that it was made at.
+    var seenMin: Int64 { seen.values.min() ?? 0 }
+}

@@ -1,0 +1,123 @@
+/// Keys as text: one value's JSON, or an array of them.
+enum KeyText {
+    /// The key that values make.
+    static func join(_ parts: [String]) -> String {
+        parts.count == 1 ? parts[0] : "[\(parts.joined(separator: ","))]"
+    }
+
+    /// The values of a key with so many columns.
+    static func split(_ key: String, count: Int) -> [String] {
+        guard count > 1 else { return [key] }
+        var parts: [[UInt8]] = [[]]
+        var (isInString, isEscaped, depth) = (false, false, 0)
+        for byte in key.utf8.dropFirst().dropLast() {
+            if isInString {
+                if isEscaped {
+                    isEscaped = false
+                } else if byte == UInt8(ascii: "\\") {
+                    isEscaped = true
+                } else if byte == UInt8(ascii: "\"") {
+                    isInString = false
+                }
+            } else {
+                switch byte {
+                case UInt8(ascii: "\""): isInString = true
+                case UInt8(ascii: "{"): depth += 1
+                case UInt8(ascii: "}"): depth -= 1
+                case UInt8(ascii: ",") where depth == 0:
+                    parts.append([])
+                    continue
+                default: break
+                }
+            }
+            parts[parts.count - 1].append(byte)
+        }
+        return parts.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Whether an integer key is one that a device makes up.
+    static func isTemporary(_ key: String) -> Bool {
+        guard let id = Int64(key) else { return false }
+        return id < 0 || id >= 1 << 52
+    }
+}
+
+/// Temporary ids, each with the permanent one that it became, by table.
+typealias Identities = [String: [Int64: Int64]]
+
+extension Rules {
+    /// The columns of a record's key.
+    func keyCells(_ record: RecordID) -> Cells {
+        guard let key = table(record.table)?.key else { return [:] }
+        return Cells(
+            zip(key, KeyText.split(record.key, count: key.count)),
+            uniquingKeysWith: { first, _ in first }
+        )
+    }
+
+    /// The records that a row refers to.
+    func parents(of table: String, _ row: Cells) -> [RecordID] {
+        guard let references = self.table(table)?.references else { return [] }
+        return references.compactMap { reference in
+            var parts: [String] = []
+            for column in reference.columns {
+                guard let cell = row[column], cell != "null" else { return nil }
+                parts.append(cell)
+            }
+            return RecordID(reference.parent, KeyText.join(parts))
+        }
+    }
+
+    /// The record under the ids that the server gave.
+    func translated(_ record: RecordID, _ ids: Identities) -> RecordID {
+        guard !ids.isEmpty, let table = table(record.table) else { return record }
+        if table.hasAssignedKeys {
+            guard let id = Int64(record.key), let permanent = ids[record.table]?[id] else {
+                return record
+            }
+            return RecordID(record.table, String(permanent))
+        }
+        let cells = translated(keyCells(record), of: record.table, ids)
+        return RecordID(record.table, KeyText.join(table.key.map { cells[$0] ?? "null" }))
+    }
+
+    /// A row, or some of its columns, under the ids that the server gave.
+    func translated(_ cells: Cells, of name: String, _ ids: Identities) -> Cells {
+        guard !ids.isEmpty, let table = table(name) else { return cells }
+        var cells = cells
+        for reference in table.references where reference.columns.count == 1 {
+            let column = reference.columns[0]
+            guard let id = cells[column].flatMap(Int64.init),
+                let permanent = ids[reference.parent]?[id]
+            else { continue }
+            cells[column] = String(permanent)
+        }
+        if table.hasAssignedKeys, let column = table.key.first,
+            let id = cells[column].flatMap(Int64.init), let permanent = ids[name]?[id]
+        {
+            cells[column] = String(permanent)
+        }
+        return cells
+    }
+
+    /// A change under the ids that the server gave.
+    func translated(_ change: RecordChange, _ ids: Identities) -> RecordChange {
+        RecordChange(
+            translated(change.record, ids),
+            change.operation,
+            translated(change.cells, of: change.record.table, ids),
+            base: change.base
+        )
+    }
+
+    /// What a change makes of a row.
+    ///
+    /// An update of nothing is nothing: whoever updates what is gone is told so by the verdict.
+    func applied(_ change: RecordChange, to row: Cells?) -> Cells? {
+        switch change.operation {
+        case .delete: nil
+        case .create: keyCells(change.record).merging(change.cells) { _, new in new }
+        case .update: row?.merging(change.cells) { _, new in new }
+        }
+    }
+}

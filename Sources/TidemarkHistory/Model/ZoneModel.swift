@@ -1,0 +1,100 @@
+/// The zone as it must be: every row at every revision, folded from the log.
+struct ZoneModel: Sendable {
+    /// A row as a revision left it.
+    struct Version: Sendable {
+        let revision: Int64
+        /// nil: gone.
+        let row: Cells?
+        /// The columns that an update set; nil for a creation or deletion.
+        let columns: Set<String>?
+        let changeSet: String?
+    }
+
+    /// What the server has decided about a change set.
+    struct Verdict: Sendable {
+        var body: String?
+        /// nil: refused.
+        let revision: Int64?
+        /// The zone's revision when it was decided.
+        let decided: Int64
+        var truth: [RecordID: Cells?] = [:]
+    }
+
+    /// The permanent id of a temporary one.
+    struct Assigned: Sendable {
+        let permanent: Int64
+        let revision: Int64
+    }
+
+    var epoch: String
+    /// Raised by every restore: the same epoch, or revision, may then mean another history.
+    var incarnation = 0
+    var latest: Int64
+    var rows: Rows
+    var versions: [RecordID: [Version]] = [:]
+    /// The records that each revision touched.
+    var touched: [Int64: [RecordID]] = [:]
+    var changeSets: [Int64: String] = [:]
+    var verdicts: [String: Verdict] = [:]
+    /// By the device's UUID and table.
+    var assigned: [String: [String: [Int64: Assigned]]] = [:]
+    /// For each incarnation but the first, the revision up to which its history is the one before.
+    var commonUpTo: [Int64] = []
+
+    init(epoch: String, revision: Int64, rows: Rows) {
+        (self.epoch, latest, self.rows) = (epoch, revision, rows)
+        for (record, row) in rows.all {
+            versions[record] = [
+                Version(revision: revision, row: row, columns: nil, changeSet: nil)
+            ]
+        }
+    }
+
+    /// The revision that a change set became.
+    func revision(of changeSet: String) -> Int64? { verdicts[changeSet]?.revision }
+
+    /// Whether a change set was refused.
+    func hasRefused(_ changeSet: String) -> Bool {
+        verdicts[changeSet].map { $0.revision == nil } ?? false
+    }
+
+    /// A record's row at a revision.
+    func row(_ record: RecordID, at revision: Int64) -> Cells? {
+        versions[record]?.last { $0.revision <= revision }?.row
+    }
+
+    /// All rows at a revision.
+    func state(at revision: Int64) -> [RecordID: Cells] {
+        guard revision < latest else { return rows.all }
+        return versions.compactMapValues { $0.last { $0.revision <= revision }?.row }
+    }
+
+    /// The ids that the server gave a device.
+    func identities(of identity: String?) -> Identities {
+        guard let identity, let tables = assigned[identity] else { return [:] }
+        return tables.mapValues { $0.mapValues(\.permanent) }
+    }
+
+    /// Goes back to a revision, and on from there under an epoch.
+    mutating func restore(epoch: String, revision: Int64, rules: Rules) {
+        self.epoch = epoch
+        incarnation += 1
+        latest = min(latest, revision)
+        commonUpTo.append(latest)
+        let last = latest
+        versions = versions.mapValues { $0.filter { $0.revision <= last } }
+        rows = Rows(versions.compactMapValues { $0.last?.row }, rules: rules)
+        touched = touched.filter { $0.key <= last }
+        changeSets = changeSets.filter { $0.key <= last }
+        // A refusal at the very revision may be from before or after the copy was made.
+        verdicts = verdicts.filter {
+            $0.value.revision.map { $0 <= last } ?? ($0.value.decided < last)
+        }
+        assigned = assigned.mapValues { $0.mapValues { $0.filter { $0.value.revision <= last } } }
+    }
+
+    /// Whether a revision means the same in this history as in that of an earlier incarnation.
+    func isCommon(_ revision: Int64, since incarnation: Int) -> Bool {
+        commonUpTo.dropFirst(incarnation).allSatisfy { revision <= $0 }
+    }
+}

@@ -1,0 +1,160 @@
+import Testing
+import TidemarkHistory
+
+/// I8: temporary ids become permanent everywhere at once, and references hold.
+@Suite struct IdentityStoryTests {
+    let temporary = team(-1, "\"Lemgo\"")
+    let permanent = team(2, "\"Lemgo\"")
+    let carla = player(-2, team: -1, "\"Carla\"")
+    var first: OutboxSet { OutboxSet(id: "s", changes: [create(temporary)], wire: "{s}") }
+    var second: OutboxSet {
+        OutboxSet(id: "t", after: ["s"], changes: [create(carla)])
+    }
+
+    /// Device a makes a team, and then a player in it; the team is committed as team 2.
+    func committed(as id: Int64 = 2, parent: Int64? = nil) -> Story {
+        var story = Story()
+        story.edited("a", temporary.made)
+        story.stepped("a", "prepare", cursor: 1, outbox: [first])
+        story.sent("a", 1, at: 1, [first])
+        story.edited("a", carla.made)
+        let made = team(id, "\"Lemgo\"")
+        story.served(
+            1,
+            revision: 2,
+            commits: [
+                Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: [create(made)])
+            ],
+            rows: [made.made],
+            assigned: [
+                "uuid-a": [IdentityPair("team", temporary: -1, permanent: id)]
+            ],
+            replies: [Reply(changeSet: "s", revision: 2, body: "{s at 2}")]
+        )
+        return story
+    }
+
+    /// Device a takes the id in.
+    func applied(_ rewritten: OutboxSet, _ rows: [RowChange], _ pair: Int64 = 2) -> Story {
+        var story = committed()
+        story.stepped(
+            "a",
+            cursor: 2,
+            rows: rows,
+            outbox: [rewritten],
+            identities: [IdentityPair("team", temporary: -1, permanent: pair)]
+        )
+        return story
+    }
+
+    var moved: Example { player(-2, team: 2, "\"Carla\"") }
+    var rewritten: OutboxSet {
+        OutboxSet(id: "t", after: ["s"], changes: [create(moved)])
+    }
+
+    @Test func `a permanent id that reaches everything that waits breaks nothing`() {
+        applied(rewritten, [temporary.to(nil), permanent.made, carla.to(moved)]).expectNothing()
+    }
+
+    @Test func `I8: the outbox keeps the temporary id`() {
+        let story = applied(second, [temporary.to(nil), permanent.made, carla.to(moved)])
+        #expect(story.violations.contains { [.references, .intentKept].contains($0.invariant) })
+    }
+
+    @Test func `I8: a row keeps its reference to the temporary id`() {
+        let story = applied(rewritten, [temporary.to(nil), permanent.made])
+        #expect(story.violations.contains { $0.invariant == .references })
+    }
+
+    @Test func `I8: the device maps a temporary id to what the server did not give`() {
+        applied(rewritten, [temporary.to(nil), permanent.made, carla.to(moved)], 3)
+            .expect(.references, "team -1")
+    }
+
+    @Test func `I8: the server gives an id that stands for another record`() {
+        committed(as: 1).expect(.references, "that nobody else has")
+    }
+
+    @Test func `I8: the server keeps a temporary id`() {
+        committed(as: -1).expect(.references)
+    }
+
+    @Test func `I8: the server deletes a team under its players`() {
+        var story = Story()
+        story.served(
+            nil,
+            revision: 2,
+            commits: [Commit(revision: 2, changes: [delete(Story.kiel)])],
+            rows: [Story.kiel.to(nil)]
+        )
+        story.expect(.references, "player 1")
+    }
+
+    @Test func `I6: a change set is sent after one that it builds on`() {
+        var story = Story()
+        story.edited("a", temporary.made)
+        story.edited("a", carla.made)
+        let frozen = OutboxSet(id: "t", after: ["s"], changes: [create(carla)], wire: "{t}")
+        story.stepped("a", "prepare", cursor: 1, outbox: [first, frozen])
+        story.sent("a", 1, at: 1, [frozen, first])
+        story.expect(.noSilentOverwrite, "the order of the outbox")
+    }
+
+    // MARK: Copies and restores
+
+    @Test func `a device that comes back from a backup goes on from there`() {
+        var story = RoundTests().waiting()
+        story.add(.copied(from: "a", as: "backup"))
+        story.sent("a", 1, at: 1, [RoundTests().set])
+        story.served(
+            1,
+            revision: 2,
+            commits: [RoundTests().commit(2)],
+            rows: [Story.anna.to(RoundTests().renamed)],
+            replies: [RoundTests().reply]
+        )
+        story.stepped("a", cursor: 2, outbox: [])
+        story.add(.replaced(device: "a", by: "backup"))
+        story.sent("a", 2, at: 1, [RoundTests().set])
+        story.served(2, revision: 2, replies: [RoundTests().reply])
+        story.stepped("a", cursor: 2, outbox: [])
+        story.expectNothing()
+    }
+
+    @Test func `I2: after a restore a device overwrites what another one wrote meanwhile`() {
+        var story = RoundTests().committed()
+        story.stepped("a", cursor: 2, outbox: [])
+        let again = OutboxSet(
+            id: "u",
+            changes: [update(Story.anna, ["name": "\"U\""], base: 2)],
+            wire: "{u}"
+        )
+        story.edited("a", RoundTests().renamed.to(Story.anna.with(["name": "\"U\""])))
+        story.stepped("a", "prepare", cursor: 2, outbox: [again])
+        story.add(.restored(epoch: "f", revision: 1))
+        story.stepped("a", "snapshot", cursor: 1, epoch: "f")
+        story.sent("a", 2, at: 1, epoch: "f", [again])
+        story.served(
+            2,
+            revision: 2,
+            epoch: "f",
+            commits: [
+                Commit(
+                    revision: 2,
+                    changeSet: "u",
+                    identity: "uuid-a",
+                    changes: [update(Story.anna, ["name": "\"U\""])]
+                )
+            ],
+            rows: [Story.anna.to(Story.anna.with(["name": "\"U\""]))]
+        )
+        story.expect(.noSilentOverwrite, "player 1")
+    }
+
+    @Test func `runs that contain too little are said to prove nothing`() {
+        var minimum = Counters()
+        minimum.conflicts = 1
+        #expect(Counters().shortfall(of: minimum).map(\.subject) == ["conflicts"])
+        #expect(minimum.shortfall(of: minimum).isEmpty)
+    }
+}
