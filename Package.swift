@@ -88,12 +88,21 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        .target(
+            name: "TidemarkSimulation",
+            dependencies: [
+                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
+                "TidemarkServer",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ]
+        ),
         // Not named `tidemark`: file systems that ignore case would mix it up with `Tidemark`.
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkHTTP",
-                "TidemarkServer", "TidemarkTestSupport",
+                "TidemarkServer", "TidemarkSimulation", "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -141,6 +150,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        .testTarget(name: "SimulationTests", dependencies: ["TidemarkSimulation"]),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [

@@ -11,8 +11,18 @@ final class ProgressBar: Sendable {
 
     /// Shows how far it is, in bytes.
     func update(_ received: Int64, of total: Int64?) {
-        guard isTerminal, let total, total > 0 else { return }
-        let percent = Int(min(received, total) * 100 / total)
+        guard let total else { return }
+        update(received, of: total) { "\(Self.size(received)) of \(Self.size(total))" }
+    }
+
+    /// Shows how far it is, in pieces of work.
+    func update(_ done: Int, of total: Int, unit: String) {
+        update(Int64(done), of: Int64(total)) { "\(done) of \(total) \(unit)" }
+    }
+
+    private func update(_ done: Int64, of total: Int64, _ text: () -> String) {
+        guard isTerminal, total > 0 else { return }
+        let percent = Int(min(done, total) * 100 / total)
         guard
             shownPercent.withLock({ shown in
                 defer { shown = percent }
@@ -21,9 +31,7 @@ final class ProgressBar: Sendable {
         else { return }
         let filled = String(repeating: "#", count: percent * 30 / 100)
         let empty = String(repeating: ".", count: 30 - filled.count)
-        write(
-            "\r  \(label) [\(filled)\(empty)] \(percent)%  \(Self.size(received)) of \(Self.size(total))"
-        )
+        write("\r  \(label) [\(filled)\(empty)] \(percent)%  \(text())")
     }
 
     /// Ends the bar.

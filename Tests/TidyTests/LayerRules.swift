@@ -2,7 +2,9 @@
 enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "Tidemark"]
     static let server = ["TidemarkServer", "TidemarkSQLiteStore", "TidemarkHTTP"]
-    static let tools = ["TidemarkHistory", "TidemarkTestSupport", "TidemarkCLI"]
+    static let tools = [
+        "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkCLI",
+    ]
     static let inOrder = ["CZlib"] + client + server + tools
 
     /// Libraries that only a server needs; an app must not have to compile them.

@@ -1,21 +1,24 @@
-import GRDB
-import TidemarkCore
+package import GRDB
+package import TidemarkCore
 import TidemarkSQLite
 
 /// Resolves a parked conflict.
 ///
 /// The outcome is an ordinary edit: it is captured and becomes a new change set.
-struct ResolveConflict {
+package struct ResolveConflict {
     let db: Database
     let schema: SyncSchema
 
     private static let ord = 0
 
+    /// Resolves conflicts of the file behind a connection.
+    package init(db: Database, schema: SyncSchema) { (self.db, self.schema) = (db, schema) }
+
     /// Resolves the conflict with an id or a number, inside a transaction of the caller's.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when there is none, or when the change does not fit
     ///   the rows any more.
-    func resolve(_ name: String, _ resolution: Resolution) throws {
+    package func resolve(_ name: String, _ resolution: Resolution) throws {
         let id = try String.fetchOne(
             db,
             sql:

@@ -1,15 +1,18 @@
-import Foundation
-import GRDB
+package import Foundation
+package import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
 /// Makes an app's database ready to sync, or brings its triggers up to date after a migration of
 /// the app's.
-struct PrepareDevice {
+package struct PrepareDevice {
     let db: Database
 
+    /// Prepares the file behind a connection.
+    package init(db: Database) { self.db = db }
+
     /// Prepares the file, inside a transaction of the caller's.
-    func prepare(server: String, zone: String, device: UUID) throws {
+    package func prepare(server: String, zone: String, device: UUID) throws {
         guard try !db.tableExists("tidemark_zone") else {
             throw TidemarkError(
                 .unusableFile,

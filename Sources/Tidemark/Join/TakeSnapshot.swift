@@ -1,5 +1,5 @@
-import Foundation
-import GRDB
+package import Foundation
+package import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
@@ -11,13 +11,25 @@ import TidemarkSQLite
 /// The snapshot is not trusted: it is attached without trusted schema, only plain tables are read,
 /// only columns that this file's tables have are copied, and the references are checked before
 /// anything is committed.
-struct TakeSnapshot {
+package struct TakeSnapshot {
     let db: Database
     let snapshotPath: String
     /// Where transactions of the app are known to have ended.
-    var boundaries: [Int64] = []
+    let boundaries: [Int64]
     let now: String
     let newID: () -> UUID
+
+    /// Takes the snapshot at a path into the file behind a connection.
+    package init(
+        db: Database,
+        snapshotPath: String,
+        boundaries: [Int64] = [],
+        now: String,
+        newID: @escaping () -> UUID
+    ) {
+        (self.db, self.snapshotPath, self.boundaries) = (db, snapshotPath, boundaries)
+        (self.now, self.newID) = (now, newID)
+    }
 
     /// Takes the snapshot into a file that has the zone's tables.
     ///
@@ -34,7 +46,8 @@ struct TakeSnapshot {
 
     /// Makes the zone's tables in a new file and fills them: rows first, then indexes and triggers,
     /// which is the fast order.
-    func join(device: UUID, server: String, zone: String) throws -> Applied {
+    @discardableResult
+    package func join(device: UUID, server: String, zone: String) throws -> Applied {
         try attached { header in
             let schema = try SchemaText.decode(header.schema)
             var applied = Applied()

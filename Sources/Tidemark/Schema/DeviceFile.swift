@@ -1,10 +1,10 @@
 import Foundation
-import GRDB
-import TidemarkCore
+package import GRDB
+package import TidemarkCore
 import TidemarkSQLite
 
 /// What the bookkeeping of a device's file says about it.
-struct DeviceFile: Sendable {
+package struct DeviceFile: Sendable {
     let device: String
     let server: String
     let zone: String
@@ -12,12 +12,12 @@ struct DeviceFile: Sendable {
     let revision: Int64
     let contact: String?
     /// The tables that sync, as they are in this file now.
-    let schema: SyncSchema
+    package let schema: SyncSchema
 
     /// Reads a device's file.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the file has not joined a server.
-    init(_ db: Database) throws {
+    package init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
             let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
         else {

@@ -1,5 +1,5 @@
 import Foundation
-import GRDB
+package import GRDB
 import Synchronization
 
 /// Notes where the app's own transactions end, so that each becomes a change set, and wakes the
@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// It watches the numbers that capture's triggers take. What it knows is lost with the process;
 /// then neighbouring transactions go together, which is still atomic.
-final class CommitObserver: TransactionObserver, Sendable {
+package final class CommitObserver: TransactionObserver, Sendable {
     /// State: everything under one lock.
     ///
     /// Written on GRDB's writer queue, read by the engine.
@@ -20,16 +20,19 @@ final class CommitObserver: TransactionObserver, Sendable {
 
     private let state = Mutex(State())
 
-    func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool {
+    /// Makes an observer that has seen nothing.
+    package init() {}
+
+    package func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool {
         if case .insert(let table) = eventKind { return table == "tidemark_capture" }
         return false
     }
 
-    func databaseDidChange(with event: DatabaseEvent) {
+    package func databaseDidChange(with event: DatabaseEvent) {
         state.withLock { $0.lastSeen = max($0.lastSeen, event.rowID) }
     }
 
-    func databaseDidCommit(_ db: Database) {
+    package func databaseDidCommit(_ db: Database) {
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.lastSeen > state.boundaries.last ?? 0 else { return nil }
             state.boundaries.append(state.lastSeen)
@@ -40,14 +43,14 @@ final class CommitObserver: TransactionObserver, Sendable {
         waiter?.resume()
     }
 
-    func databaseDidRollback(_ db: Database) {
+    package func databaseDidRollback(_ db: Database) {
         state.withLock { $0.lastSeen = $0.boundaries.last ?? 0 }
     }
 
     /// The boundaries noted so far.
     ///
     /// They stay noted: a drain that is rolled back needs them again, and numbers are never reused.
-    func takeBoundaries() -> [Int64] {
+    package func takeBoundaries() -> [Int64] {
         state.withLock { state in
             state.hasNews = false
             if state.boundaries.count > 10_000 { state.boundaries.removeFirst(5_000) }

@@ -15,17 +15,19 @@ import TidemarkSQLite
 ///    on meanwhile.
 /// 3. ``apply``: the answer goes into the tables, the outbox and the revision, all in one
 ///    transaction.
-struct DeviceCore: Sendable {
+package struct DeviceCore: Sendable {
     let limits: Limits
 
     /// What a round sends.
-    struct Outgoing: Sendable {
-        let zone: String
-        let body: [UInt8]
+    package struct Outgoing: Sendable {
+        /// The zone.
+        package let zone: String
+        /// The request, JSON.
+        package let body: [UInt8]
         /// The revision that the file was at: an answer to another state is not applied.
-        let revision: Int64
+        package let revision: Int64
         /// The ids of the change sets in it.
-        let changeSets: [String]
+        package let changeSets: [String]
     }
 
     /// Drains what was captured and writes the request.
@@ -135,7 +137,7 @@ extension DeviceCore {
 }
 
 /// What an answer changed on the device.
-struct Applied: Sendable {
+package struct Applied: Sendable {
     /// The device's revision afterwards.
     var revision: Int64 = 0
     /// Whether the server has more.

@@ -1,5 +1,5 @@
-import GRDB
-import TidemarkCore
+package import GRDB
+package import TidemarkCore
 
 /// One sync, as a machine without input or output: it says what has to be carried, is told what
 /// came back, and decides what that means.
@@ -16,9 +16,9 @@ import TidemarkCore
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
 /// | any other | the sync ends with it |
-struct SyncRound: Sendable {
+package struct SyncRound: Sendable {
     /// What the shell has to do next.
-    enum Step: Sendable {
+    package enum Step: Sendable {
         /// Carry a request to the server.
         case send(DeviceCore.Outgoing)
         /// Fetch a snapshot of a zone into a file.
@@ -42,7 +42,7 @@ struct SyncRound: Sendable {
     ///
     /// `boundaries` are the numbers of captured changes at which transactions of the app are known
     /// to have ended.
-    init(
+    package init(
         limits: Limits,
         environment: SyncEngine.Environment,
         boundaries: @escaping @Sendable () -> [Int64]
@@ -53,14 +53,14 @@ struct SyncRound: Sendable {
     }
 
     /// Decides the next step, and freezes what it sends.
-    mutating func next(_ db: Database) throws -> Step {
+    package mutating func next(_ db: Database) throws -> Step {
         guard !isEven else { return .finish }
         guard needsSnapshot else { return .send(try prepare(db)) }
         return .fetchSnapshot(zone: try DeviceFile(db).zone)
     }
 
     /// Takes an answer in.
-    mutating func answered(
+    package mutating func answered(
         _ answer: [UInt8],
         to outgoing: DeviceCore.Outgoing,
         in db: Database
@@ -80,7 +80,7 @@ struct SyncRound: Sendable {
     }
 
     /// Takes a snapshot in.
-    mutating func took(snapshotAt path: String, in db: Database) throws -> [SyncEvent] {
+    package mutating func took(snapshotAt path: String, in db: Database) throws -> [SyncEvent] {
         let applied = try TakeSnapshot(
             db: db,
             snapshotPath: path,
@@ -95,7 +95,7 @@ struct SyncRound: Sendable {
     /// Decides what an error means for the sync.
     ///
     /// - Throws: The error, when it ends the sync.
-    mutating func failed(
+    package mutating func failed(
         _ error: TidemarkError,
         during outgoing: DeviceCore.Outgoing?,
         in db: Database

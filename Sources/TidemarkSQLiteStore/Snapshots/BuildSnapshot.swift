@@ -1,17 +1,22 @@
 import Foundation
 import GRDB
-import TidemarkCore
+package import TidemarkCore
 import TidemarkGzip
 import TidemarkServer
-import TidemarkSQLite
+package import TidemarkSQLite
 
 /// Makes a snapshot file of a zone while writers go on: a read transaction on the zone's file, one
 /// `INSERT ...
 ///
 /// SELECT` a table in key order, one compression. No row passes through Swift, memory stays flat.
-struct SnapshotBuilder {
+package struct SnapshotBuilder {
     let zonePath: String
     let schema: SyncSchema
+
+    /// Makes a builder for the zone's file at a path.
+    package init(zonePath: String, schema: SyncSchema) {
+        (self.zonePath, self.schema) = (zonePath, schema)
+    }
 
     /// Builds the snapshot at `path`, compressed.
     ///
@@ -32,7 +37,10 @@ struct SnapshotBuilder {
         )
     }
 
-    private func copy(to plain: String) throws -> SnapshotFormat.Header? {
+    /// Copies the rows into a new SQLite file, not compressed.
+    ///
+    /// - Returns: What it holds, or nil when changes from outside wait.
+    package func copy(to plain: String) throws -> SnapshotFormat.Header? {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(10)

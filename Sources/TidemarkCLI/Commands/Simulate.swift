@@ -1,0 +1,65 @@
+import ArgumentParser
+import TidemarkSimulation
+
+/// `tidemark simulate`: worlds of devices, a server and a bad network, from seeds.
+struct Simulate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract:
+            "Run seeded worlds of devices, a server, a bad network and crashes, and check them.",
+        discussion: """
+            The real device and server cores run on real SQLite in memory, in virtual time. Everything that happens comes from \
+            the seed, so a failure prints the one line that replays it.
+
+              tidemark simulate --seeds 1000
+              tidemark simulate --seed 4711 --profile network --trace
+              tidemark simulate --seed 4711 --shrink
+
+            Exit codes: 0 all promises were kept; 1 one was broken.
+            """
+    )
+    @Option(help: "The first seed.") var seed: UInt64 = 1
+    @Option(help: "How many seeds.") var seeds: UInt64 = 1
+    @Option(help: "Events that do something, a seed.") var rounds = 200
+    @Option(help: "Which faults there are: all, network or crash.") var profile = "all"
+    @Flag(help: "Say everything that happens.") var trace = false
+    @Flag(help: "Run each seed twice and compare.") var twice = false
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        try await Terminal.run {
+            guard let profile = Profile(rawValue: profile) else {
+                throw ValidationError(
+                    "There is no profile \(profile): "
+                        + Profile.allCases.map(\.rawValue).joined(separator: ", ") + "."
+                )
+            }
+            let campaign = Campaign(
+                seeds: seed..<(seed + max(1, seeds)),
+                rounds: rounds,
+                profile: profile,
+                isTracing: trace,
+                runsTwice: twice
+            )
+            let bar = ProgressBar("simulating")
+            let result = try await campaign.run { bar.update($0, of: $1, unit: "seeds") }
+            bar.finish("\(result.seeds) seeds of \(rounds) rounds, \(profile.rawValue)")
+            try show(result)
+        }
+    }
+
+    private func show(_ result: Campaign.Result) throws {
+        for line in result.trace { Terminal.line(line) }
+        if json {
+            try Terminal.json(result.summary)
+        } else {
+            Terminal.table(
+                Counters.Name.allCases.filter { result.counters[$0] > 0 }
+                    .map { [$0.rawValue, String(result.counters[$0])] },
+                right: [1]
+            )
+            Terminal.line("hash  \(result.hash)")
+        }
+        for failure in result.failures.prefix(20) { Terminal.line(failure) }
+        guard result.failures.isEmpty else { throw ExitCode.failure }
+    }
+}

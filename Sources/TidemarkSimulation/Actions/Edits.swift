@@ -1,0 +1,109 @@
+import GRDB
+import TidemarkCore
+
+/// The app writes, in a transaction that the engine sees end.
+struct EditOnDevice: Action {
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
+        decisions.pick([10, 10, 4, 20])
+    }
+
+    func perform(in world: World) throws -> Bool {
+        guard let device = world.runningDevice() else { return false }
+        let edit = world.drawEdit(by: "d\(device.number)", isForDevice: true)
+        world.counters[.edits] += 1
+        try world.run(edit, as: device.name) { try device.write($0) }
+        try world.observe(device, "wrote")
+        return true
+    }
+}
+
+/// Another program writes into a device's file: the shell, a script.
+struct EditOutside: Action {
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
+        decisions.pick([0, 3, 3, 10])
+    }
+
+    func perform(in world: World) throws -> Bool {
+        guard let device = world.device() else { return false }
+        let edit = world.drawEdit(by: "o\(device.number)", isForDevice: true)
+        world.counters[.outsideEdits] += 1
+        try world.run(edit, as: "\(device.name), another program") { try device.writeOutside($0) }
+        try world.observe(device, "wrote")
+        return true
+    }
+}
+
+/// Another program writes into the server's file.
+struct EditOnServer: Action {
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
+        decisions.pick([0, 2, 2, 6])
+    }
+
+    func perform(in world: World) throws -> Bool {
+        let edit = world.drawEdit(by: "s", isForDevice: false)
+        world.counters[.serverEdits] += 1
+        try world.run(edit, as: "server, another program") { try world.server.writeOutside($0) }
+        try world.observeServer()
+        return true
+    }
+}
+
+/// One transaction, as it will be run.
+struct Edit {
+    /// The statements, each with the values of its parameters.
+    let statements: [(statement: Statement, values: [DatabaseValue])]
+}
+
+extension World {
+    /// Draws a transaction whose values are named after their writer.
+    func drawEdit(by writer: String, isForDevice: Bool) -> Edit {
+        let count = 1 + decisions.decide(plan.statementsMax)
+        let weights = zip(Statements.all, plan.statementWeights).map {
+            $0.isForDevices && !isForDevice ? 0 : $1
+        }
+        return Edit(
+            statements: (0..<count).map { _ in
+                let statement = Statements.all[drawWeighted(weights)]
+                writes += 1
+                let values: [DatabaseValue] = [
+                    "\(writer).\(writes)".databaseValue,
+                    decisions.decide(plan.spread).databaseValue,
+                    decisions.decide(plan.spread).databaseValue, decisions.decide(6).databaseValue,
+                ]
+                return (statement, values)
+            }
+        )
+    }
+
+    /// Runs a transaction; one that breaks a constraint is rolled back, as in any program.
+    func run(_ edit: Edit, as actor: String, _ write: ((Database) throws -> Void) throws -> Void)
+        throws
+    {
+        counters[.statements] += edit.statements.count
+        note("\(actor) writes", edit.text)
+        do {
+            try write { db in
+                for (statement, values) in edit.statements {
+                    for part in statement.parts {
+                        try db.cachedStatement(sql: part.sql).execute(
+                            arguments: StatementArguments(values.prefix(part.parameterCount))
+                        )
+                        if part.sql.hasPrefix("DELETE") { counters[.deletes] += db.changesCount }
+                    }
+                }
+            }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            counters[.brokenEdits] += 1
+            note("\(actor) rolls back", ": \(error.message ?? "")")
+        }
+    }
+}
+
+extension Edit {
+    /// The statements, in words.
+    var text: String {
+        statements.map { statement, values in
+            "\n             \(statement.name) \(values.map { "\($0)" }.joined(separator: " "))"
+        }.joined()
+    }
+}

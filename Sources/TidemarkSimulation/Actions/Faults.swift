@@ -1,0 +1,60 @@
+/// A device's process ends, between any two steps of what it was doing, and begins again later.
+struct CrashDevice: Action {
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
+        profile.hasCrashes ? decisions.pick([0, 1, 2, 5]) : 0
+    }
+
+    func perform(in world: World) throws -> Bool {
+        guard let device = world.runningDevice() else { return false }
+        world.counters[.deviceCrashes] += 1
+        world.note("\(device.name) crashes")
+        let opensAnew = world.decisions.chance(10)
+        try device.crash(opensAnew: opensAnew) { world.decisions.decide($0) }
+        device.isUp = false
+        world.schedule(.begin(device: device.number), after: world.drawDelay(20_000_000))
+        return true
+    }
+}
+
+/// The server's process ends between two requests, and begins again later.
+struct CrashServer: Action {
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
+        profile.hasCrashes ? decisions.pick([0, 1, 1, 3]) : 0
+    }
+
+    func perform(in world: World) throws -> Bool {
+        guard world.server.isUp else { return false }
+        try world.crashServer()
+        return true
+    }
+}
+
+/// A device gets out of reach, or within it again.
+struct CutNetwork: Action {
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
+        profile.hasNetworkFaults ? decisions.pick([0, 1, 1, 3]) : 0
+    }
+
+    func perform(in world: World) throws -> Bool {
+        guard let device = world.device() else { return false }
+        device.isReachable.toggle()
+        if !device.isReachable { world.counters[.partitions] += 1 }
+        world.note("\(device.name) is \(device.isReachable ? "within" : "out of") reach")
+        return true
+    }
+}
+
+/// A device's clock goes wrong by up to two days.
+struct SkewClock: Action {
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
+        decisions.pick([0, 0, 1])
+    }
+
+    func perform(in world: World) throws -> Bool {
+        guard let device = world.device() else { return false }
+        let hours = Int64(world.decisions.decide(97)) - 48
+        device.virtual.skew(by: hours * 3_600_000_000)
+        world.note("\(device.name) has a clock that is \(hours) h off")
+        return true
+    }
+}

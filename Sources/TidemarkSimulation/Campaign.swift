@@ -1,0 +1,135 @@
+/// Many seeds, one after the other in as many threads as there are processors.
+public struct Campaign: Sendable {
+    /// What many seeds came to.
+    public struct Result: Sendable {
+        /// How many ran.
+        public var seeds = 0
+        /// What happened in all of them.
+        public var counters = Counters()
+        /// The hashes of all runs, in one.
+        public var hash: UInt64 = 0
+        /// One line a broken promise: seed, promise, and the command that replays it.
+        public var failures: [String] = []
+        /// What happened in words, when that was asked for.
+        public var trace: [String] = []
+
+        /// The result for machines.
+        public var summary: Summary {
+            Summary(
+                seeds: seeds,
+                hash: String(hash, radix: 16),
+                counters: Dictionary(
+                    uniqueKeysWithValues: Counters.Name.allCases.map { ($0.rawValue, counters[$0]) }
+                ),
+                failures: failures
+            )
+        }
+    }
+
+    /// A result for machines.
+    public struct Summary: Codable, Sendable {
+        /// How many seeds ran.
+        public let seeds: Int
+        /// The hashes of all runs, in one.
+        public let hash: String
+        /// What happened in all of them.
+        public let counters: [String: Int]
+        /// One line a broken promise.
+        public let failures: [String]
+    }
+
+    private let seeds: Range<UInt64>
+    private let options: Simulation.Options
+    private let runsTwice: Bool
+
+    /// A range of seeds, all run alike.
+    public init(
+        seeds: Range<UInt64>,
+        rounds: Int = 200,
+        profile: Profile = .all,
+        isTracing: Bool = false,
+        runsTwice: Bool = false
+    ) {
+        (self.seeds, self.runsTwice) = (seeds, runsTwice)
+        options = Simulation.Options(
+            seed: 0,
+            rounds: rounds,
+            profile: profile,
+            isTracing: isTracing
+        )
+    }
+
+    /// The fewest seeds that have to contain everything.
+    private static let meaningfulCount = 200
+    private static let partSize: UInt64 = 25
+
+    /// Runs all of them; `progress` is told how many are done, of how many.
+    ///
+    /// - Throws: What SQLite says when the files in memory cannot be made.
+    public func run(_ progress: @Sendable (Int, Int) -> Void = { _, _ in }) async throws -> Result {
+        let starts = Array(
+            stride(from: seeds.lowerBound, to: seeds.upperBound, by: Int(Self.partSize))
+        )
+        var parts: [UInt64: Result] = [:]
+        try await withThrowingTaskGroup(of: (UInt64, Result).self) { group in
+            for start in starts {
+                group.addTask {
+                    let end = min(start + Self.partSize, seeds.upperBound)
+                    return (start, try part(start..<end))
+                }
+            }
+            var done = 0
+            for try await (start, part) in group {
+                parts[start] = part
+                done += part.seeds
+                progress(done, seeds.count)
+            }
+        }
+        return sum(starts.compactMap { parts[$0] })
+    }
+
+    /// Runs a few seeds in this thread.
+    private func part(_ range: Range<UInt64>) throws -> Result {
+        let templates = FileTemplates()
+        var result = Result()
+        for seed in range {
+            var options = options
+            options.seed = seed
+            let report = try Simulation.run(options, templates)
+            result.seeds += 1
+            result.counters += report.counters
+            result.hash = result.hash &* 31 &+ report.hash
+            result.trace += report.trace
+            if let finding = report.finding {
+                result.failures.append(line(seed, "\(finding)"))
+            } else if runsTwice {
+                let again = try Simulation.run(options, templates)
+                guard again.hash != report.hash else { continue }
+                result.failures.append(line(seed, "two runs of it differ"))
+            }
+        }
+        return result
+    }
+
+    private func sum(_ parts: [Result]) -> Result {
+        var result = parts.reduce(into: Result()) { sum, part in
+            sum.seeds += part.seeds
+            sum.counters += part.counters
+            sum.hash = sum.hash &* 31 &+ part.hash
+            sum.failures += part.failures
+            sum.trace += part.trace
+        }
+        guard result.seeds >= Self.meaningfulCount else { return result }
+        let missing = result.counters.missing(for: options.profile)
+        if !missing.isEmpty {
+            let names = missing.map(\.rawValue).joined(separator: ", ")
+            result.failures.append("\(result.seeds) seeds prove nothing: they contain no \(names)")
+        }
+        return result
+    }
+
+    private func line(_ seed: UInt64, _ problem: String) -> String {
+        "seed \(seed): \(problem)\n  replay: tidemark simulate --seed \(seed)"
+            + " --rounds \(options.rounds) --profile \(options.profile.rawValue) --trace"
+    }
+}

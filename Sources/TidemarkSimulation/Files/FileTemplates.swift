@@ -1,0 +1,90 @@
+import Foundation
+import GRDB
+import Tidemark
+import TidemarkCore
+import TidemarkSQLite
+import TidemarkSQLiteStore
+
+/// A zone and a device that has joined it, made once and copied into every world: making tables and
+/// triggers takes longer than a run.
+///
+/// Used by one thread at a time.
+package final class FileTemplates {
+    /// A zone's file and a device's, as they are at the beginning of a run.
+    struct Pair {
+        let zone: DatabaseQueue
+        let device: DatabaseQueue
+        let schema: SyncSchema
+    }
+
+    private let storage = MemoryStorage()
+    private var pairs: [[ConflictPolicy]: Pair] = [:]
+
+    /// Makes an empty collection.
+    package init() {}
+
+    /// The files for the policies of the tables, in the order of ``ZoneSchema/tables``.
+    func pair(_ policies: [ConflictPolicy]) throws -> Pair {
+        if let pair = pairs[policies] { return pair }
+        let names = ZoneSchema.tables.map(\.name)
+        let number = pairs.count
+        let zone = try storage.open("zone-\(number)")
+        try zone.writeWithoutTransaction { try $0.execute(sql: ZoneSchema.sql + ZoneSchema.rows) }
+        let schema = try Self.adopt(zone, Dictionary(uniqueKeysWithValues: zip(names, policies)))
+        let device = try storage.open("device-\(number)")
+        try Self.join(
+            device,
+            zone: storage.path(of: "zone-\(number)"),
+            schema: schema,
+            through: "snapshot-\(number)",
+            in: storage,
+            VirtualEnvironment(seed: 1)
+        )
+        let pair = Pair(zone: zone, device: device, schema: schema)
+        pairs[policies] = pair
+        return pair
+    }
+
+    private static func adopt(
+        _ zone: DatabaseQueue,
+        _ policies: [String: ConflictPolicy]
+    ) throws -> SyncSchema {
+        try zone.writeWithoutTransaction { db in
+            var schema: SyncSchema?
+            try db.inTransaction(.immediate) {
+                schema = try ZoneAdoption(
+                    db,
+                    name: "main",
+                    epoch: "00000000-0000-4000-8000-000000000000",
+                    excluding: [],
+                    policies: policies
+                ).schema
+                return .commit
+            }
+            return schema ?? SyncSchema(tables: [])
+        }
+    }
+
+    /// Makes a device's file from a snapshot of a zone, the way that `tidemark device join` does.
+    static func join(
+        _ device: DatabaseQueue,
+        zone: String,
+        schema: SyncSchema,
+        through snapshot: String,
+        in storage: some SimulatedStorage,
+        _ environment: VirtualEnvironment
+    ) throws {
+        let keeper = try storage.open(snapshot)
+        _ = try SnapshotBuilder(zonePath: zone, schema: schema).copy(to: storage.path(of: snapshot))
+        try device.writeWithoutTransaction { db in
+            try TakeSnapshot(
+                db: db,
+                snapshotPath: storage.path(of: snapshot),
+                now: environment.now.ISO8601Format(),
+                newID: environment.newID
+            ).join(device: environment.newID(), server: "simulation", zone: "main")
+        }
+        try keeper.close()
+        try storage.remove(snapshot)
+    }
+}

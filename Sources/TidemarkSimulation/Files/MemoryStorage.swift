@@ -1,0 +1,43 @@
+package import GRDB
+import Synchronization
+
+/// Files in memory, which keep exactly what was committed.
+///
+/// Each is a database of SQLite's `memdb` file system: a name for as long as a connection is open,
+/// so one is kept open here.
+package final class MemoryStorage: SimulatedStorage {
+    private static let worlds = Mutex(0)
+
+    private let prefix: String
+    private var keepers: [String: DatabaseQueue] = [:]
+
+    /// Makes an empty storage.
+    package init() {
+        let number = Self.worlds.withLock { worlds in
+            worlds += 1
+            return worlds
+        }
+        prefix = "file:/tidemark-\(number)-"
+    }
+
+    package var forgets: Bool { false }
+
+    package func open(_ name: String) throws -> DatabaseQueue {
+        if keepers[name] == nil { keepers[name] = try connect(name) }
+        return try connect(name)
+    }
+
+    package func path(of name: String) -> String { "\(prefix)\(name)?vfs=memdb" }
+
+    package func crash(_ name: String, decide: (Int) -> Int) throws {}
+
+    package func remove(_ name: String) throws {
+        try keepers.removeValue(forKey: name)?.close()
+    }
+
+    private func connect(_ name: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.label = name
+        return try DatabaseQueue(path: path(of: name), configuration: configuration)
+    }
+}

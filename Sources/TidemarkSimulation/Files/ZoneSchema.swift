@@ -1,0 +1,51 @@
+/// The tables of every world: parents and children, cascades, references that are emptied, unique
+/// values, and every kind of key.
+enum ZoneSchema {
+    /// A table, as a reader needs it who knows nothing of the engine.
+    struct Table {
+        let name: String
+        /// All columns, in table order.
+        let columns: [String]
+        /// The key's columns among them.
+        let key: [Int]
+        /// The columns that hold ids which the server gives: the key, or a reference to one.
+        let ids: [Int]
+    }
+
+    static let sql = """
+        CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL, rank INTEGER UNIQUE);
+        CREATE TABLE player (
+            id INTEGER PRIMARY KEY, team_id INTEGER NOT NULL REFERENCES team ON DELETE CASCADE,
+            name TEXT, score REAL DEFAULT 0.5, captain_id INTEGER REFERENCES player ON DELETE SET NULL);
+        CREATE INDEX player_team ON player (team_id);
+        CREATE INDEX player_captain ON player (captain_id);
+        CREATE TABLE tag (name TEXT PRIMARY KEY, colour BLOB, title TEXT);
+        CREATE TABLE player_tag (
+            player_id INTEGER NOT NULL REFERENCES player ON DELETE CASCADE,
+            tag TEXT NOT NULL REFERENCES tag, note TEXT, PRIMARY KEY (player_id, tag)) WITHOUT ROWID;
+        CREATE INDEX player_tag_tag ON player_tag (tag);
+        CREATE TABLE contract (
+            player_id BIGINT PRIMARY KEY REFERENCES player ON DELETE CASCADE, terms TEXT);
+        """
+
+    static let rows = """
+        INSERT INTO team VALUES (1, 's.1', 1), (2, 's.2', 2), (3, 's.3', NULL);
+        INSERT INTO player (id, team_id, name) VALUES (1, 1, 's.4'), (2, 1, 's.5'), (3, 2, 's.6');
+        INSERT INTO tag VALUES ('red', x'ff0000', 's.7'), ('blue', x'0000ff', 's.8');
+        INSERT INTO player_tag VALUES (1, 'red', 's.9'), (3, 'blue', 's.10');
+        INSERT INTO contract VALUES (2, 's.11');
+        """
+
+    static let tables = [
+        Table(name: "team", columns: ["id", "name", "rank"], key: [0], ids: [0]),
+        Table(
+            name: "player",
+            columns: ["id", "team_id", "name", "score", "captain_id"],
+            key: [0],
+            ids: [0, 1, 4]
+        ),
+        Table(name: "tag", columns: ["name", "colour", "title"], key: [0], ids: []),
+        Table(name: "player_tag", columns: ["player_id", "tag", "note"], key: [0, 1], ids: [0]),
+        Table(name: "contract", columns: ["player_id", "terms"], key: [0], ids: [0]),
+    ]
+}

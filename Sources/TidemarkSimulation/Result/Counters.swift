@@ -1,0 +1,75 @@
+/// What happened in a run, in numbers: a run without conflicts, crashes and losses proves nothing.
+public struct Counters: Hashable, Sendable {
+    /// What is counted.
+    public enum Name: String, CaseIterable, Sendable {
+        case rounds, edits, statements
+        case brokenEdits = "edits refused"
+        case outsideEdits = "outside edits"
+        case serverEdits = "server edits"
+        case deletes, syncs, requests, answers
+        case retries, lostRequests = "lost requests"
+        case lostAnswers = "lost answers"
+        case doubled = "doubled requests"
+        case garbled = "garbled answers"
+        case staleRequests = "late requests"
+        case conflicts, accepted, retried
+        case deviceCrashes = "device crashes"
+        case serverCrashes = "server crashes"
+        case partitions, pages, snapshots
+        case secondProcesses = "second processes"
+        case joins
+        case revisions
+    }
+
+    private var values = Array(repeating: 0, count: Name.allCases.count)
+
+    /// Makes counters at zero.
+    public init() {}
+
+    /// One count.
+    public subscript(name: Name) -> Int {
+        get { values[Self.index[name] ?? 0] }
+        set { values[Self.index[name] ?? 0] = newValue }
+    }
+
+    /// Adds the counts of another run.
+    public static func += (left: inout Self, right: Self) {
+        for index in left.values.indices { left.values[index] += right.values[index] }
+    }
+
+    /// What a run of many seeds must contain, and this one does not.
+    public func missing(for profile: Profile) -> [Name] {
+        profile.required.filter { self[$0] == 0 }
+    }
+
+    private static let index = Dictionary(
+        uniqueKeysWithValues: Name.allCases.enumerated().map { ($0.element, $0.offset) }
+    )
+}
+
+/// Which faults a run may have.
+public enum Profile: String, CaseIterable, Sendable {
+    /// All that the others have.
+    case all
+    /// Messages are lost, doubled, delayed, reordered and cut; devices are out of reach.
+    case network
+    /// Processes end between any two steps.
+    case crash
+
+    /// Whether messages get lost and the like.
+    var hasNetworkFaults: Bool { self != .crash }
+    /// Whether processes end.
+    var hasCrashes: Bool { self != .network }
+
+    /// What at least one of many seeds must contain.
+    public var required: [Counters.Name] {
+        let always: [Counters.Name] = [
+            .edits, .outsideEdits, .serverEdits, .deletes, .conflicts, .accepted, .retried, .pages,
+        ]
+        let network: [Counters.Name] = [
+            .lostRequests, .lostAnswers, .doubled, .garbled, .retries, .partitions,
+        ]
+        let crash: [Counters.Name] = [.deviceCrashes, .serverCrashes]
+        return always + (hasNetworkFaults ? network : []) + (hasCrashes ? crash : [])
+    }
+}

@@ -1,0 +1,66 @@
+import GRDB
+
+/// Runs worlds from seeds: real device cores and a real server core on real SQLite, with a
+/// simulated network, clock and life of processes.
+///
+/// ```swift
+/// let report = Simulation.run(.init(seed: 42), FileTemplates())
+/// ```
+///
+/// No threads, no clock, no randomness but the seed's: the same seed is the same run, in any
+/// process.
+public enum Simulation {
+    /// What to run.
+    public struct Options: Sendable {
+        /// What decides everything.
+        public var seed: UInt64
+        /// How many events that do something.
+        public var rounds: Int
+        /// Which faults there are.
+        public var profile: Profile
+        /// Whether the report says in words what happened.
+        public var isTracing: Bool
+        /// The decisions of an earlier run, to take instead of drawing from the seed.
+        var replay: [Span]?
+
+        /// Makes options.
+        public init(
+            seed: UInt64,
+            rounds: Int = 200,
+            profile: Profile = .all,
+            isTracing: Bool = false
+        ) {
+            (self.seed, self.rounds) = (seed, rounds)
+            (self.profile, self.isTracing) = (profile, isTracing)
+        }
+    }
+
+    /// Runs one world to its end.
+    package static func run(
+        _ options: Options,
+        _ templates: FileTemplates,
+        storage: any SimulatedStorage = MemoryStorage()
+    ) throws -> Report {
+        let world = try World(options, storage, templates)
+        var finding: Finding?
+        do {
+            try world.live()
+            try world.settle()
+            try world.verify()
+        } catch let found as Finding {
+            finding = found
+        } catch {
+            // The engine lets nothing escape but typed errors; anything else is a defect.
+            finding = Finding("live", "engine", "threw \(error)")
+        }
+        if let finding { world.note("broken: \(finding)") }
+        return Report(
+            seed: options.seed,
+            hash: world.trace.hash,
+            counters: world.counters,
+            finding: finding,
+            trace: world.trace.lines,
+            decisions: world.decisions.spans
+        )
+    }
+}

@@ -1,0 +1,117 @@
+import TidemarkCore
+
+/// What happens to messages: lost, doubled, late, cut, overtaken by others.
+extension World {
+    /// How long a device waits for an answer, in microseconds.
+    private static let timeout: Int64 = 30_000_000
+
+    /// A request leaves a device.
+    func send(_ body: [UInt8], from device: SimulatedDevice, process: Int, number: Int) {
+        decisions.begin(.carry)
+        counters[.requests] += 1
+        let message = Message(
+            device: device.number,
+            process: process,
+            number: number,
+            body: body
+        )
+        // Whatever happens to it, at some time the device gives up.
+        schedule(.answer(message, .failure(Self.unreachable)), after: Self.timeout)
+        guard device.isReachable, !isLost() else {
+            counters[.lostRequests] += 1
+            return note("request \(number) of \(device.name) is lost")
+        }
+        schedule(.arrive(message), after: transit())
+        if !isHealed, decisions.chance(plan.doubled) {
+            counters[.doubled] += 1
+            var copy = message
+            copy.isCopy = true
+            schedule(.arrive(copy), after: transit())
+        }
+    }
+
+    /// A request arrives at the server.
+    func arrive(_ message: Message) throws -> Bool {
+        decisions.begin(.carry)
+        guard server.isUp else {
+            reply(message, .failure(Self.unreachable))
+            return true
+        }
+        let crash = drawCrash()
+        if self[message.device].processes[message.process].exchange?.number != message.number {
+            counters[.staleRequests] += 1
+        }
+        note("request \(message.number) arrives", message.isCopy ? ", a copy" : "")
+        let answer = try serve(message, crash: crash)
+        try observeServer()
+        guard crash == .never else {
+            note(crash == .beforeCommit ? "it is lost" : "its answer is lost")
+            counters[.lostAnswers] += 1
+            try crashServer()
+            return true
+        }
+        reply(message, answer)
+        return true
+    }
+
+    private func serve(
+        _ message: Message,
+        crash: SimulatedServer.Crash
+    ) throws -> Result<[UInt8], TidemarkError> {
+        do {
+            let answer = try server.handle(message.body, crash: crash)
+            trace.add(answer)
+            note("server answers \(message.number)", ": \(String(decoding: answer, as: UTF8.self))")
+            return .success(answer)
+        } catch let error as TidemarkError {
+            note("server refuses \(message.number): \(error.code.rawValue)", " \(error)")
+            // As it travels: what the wire does not carry is lost.
+            return .failure(WireError(error).tidemarkError)
+        }
+    }
+
+    private func reply(_ message: Message, _ answer: Result<[UInt8], TidemarkError>) {
+        guard self[message.device].isReachable, !isLost() else {
+            counters[.lostAnswers] += 1
+            return note("answer \(message.number) is lost")
+        }
+        var answer = answer
+        if !isHealed, decisions.chance(plan.garbled), case .success(let body) = answer {
+            counters[.garbled] += 1
+            let length = decisions.decide(body.count)
+            answer = .success(Array(body.prefix(length)))
+            note("answer \(message.number) is cut to \(length) bytes")
+        }
+        schedule(.answer(message, answer), after: transit())
+    }
+
+    private func drawCrash() -> SimulatedServer.Crash {
+        guard !isHealed, decisions.chance(plan.serverCrash) else { return .never }
+        return decisions.chance(50) ? .beforeCommit : .afterCommit
+    }
+
+    private func isLost() -> Bool { !isHealed && decisions.chance(plan.lost) }
+
+    /// How long a message takes: mostly some milliseconds, sometimes so long that later ones
+    /// overtake it and the device has given up.
+    private func transit() -> Int64 {
+        let isLate = !isHealed && decisions.chance(plan.late)
+        return drawDelay(isLate ? 60_000_000 : 300_000)
+    }
+
+    /// The server's process ends, and begins again later.
+    func crashServer() throws {
+        counters[.serverCrashes] += 1
+        note("server crashes")
+        server.isUp = false
+        let opensAnew = decisions.chance(10)
+        try server.restart(opensAnew: opensAnew) { decisions.decide($0) }
+        schedule(.serve, after: drawDelay(isHealed ? 1 : 20_000_000))
+    }
+
+    static let unreachable = TidemarkError(
+        .unreachable,
+        "The network lost the message.",
+        fix: "Try again later."
+    )
+}

@@ -1,0 +1,62 @@
+import TidemarkCore
+
+/// What a seed has: the swarm.
+///
+/// Each seed draws which features and faults are on, so that some runs are pure and some are
+/// everything at once. All zeros is the simplest world.
+struct Plan {
+    let deviceCount: Int
+    /// In the order of ``ZoneSchema/tables``.
+    let policies: [ConflictPolicy]
+    let serverLimits: Limits
+    let deviceLimits: Limits
+    /// Percent of messages that are lost, doubled, cut, and late by many seconds.
+    let lost: Int
+    let doubled: Int
+    let garbled: Int
+    let late: Int
+    /// Percent of requests in which the server's process ends.
+    let serverCrash: Int
+    /// How often each action is drawn, in the order of ``Actions/all``.
+    let weights: [Int]
+    /// How often each kind of statement is drawn, in the order of ``Statements/all``.
+    let statementWeights: [Int]
+    /// The greatest number of statements in a transaction.
+    let statementsMax: Int
+    /// The records among which edits choose.
+    let spread: Int
+
+    init(_ decisions: inout Decisions, profile: Profile) {
+        decisions.begin(.plan)
+        deviceCount = 2 + decisions.decide(4)
+        policies = decisions.pick(Self.policyMixes)
+        (serverLimits, deviceLimits) = Self.limits(&decisions)
+        let rates = [0, 0, 3, 10, 25]
+        let network = profile.hasNetworkFaults
+        lost = network ? decisions.pick(rates) : 0
+        doubled = network ? decisions.pick(rates) : 0
+        garbled = network ? decisions.pick([0, 0, 0, 3, 10]) : 0
+        late = network ? decisions.pick([0, 5, 20]) : 0
+        serverCrash = profile.hasCrashes ? decisions.pick(rates) : 0
+        weights = Actions.all.map { $0.weight(&decisions, profile: profile) }
+        statementWeights = Statements.all.map { _ in decisions.pick([1, 1, 0, 3]) }
+        statementsMax = 1 + decisions.decide(4)
+        spread = decisions.pick([1_000, 3, 6])
+    }
+
+    /// Few mixes, since each needs files of its own to copy from.
+    private static let policyMixes: [[ConflictPolicy]] = [
+        Array(repeating: .reject, count: 5),
+        Array(repeating: .columns, count: 5),
+        [.columns, .reject, .columns, .reject, .columns],
+    ]
+
+    private static func limits(_ decisions: inout Decisions) -> (server: Limits, device: Limits) {
+        var (server, device) = (Limits.standard, Limits.standard)
+        server.revisionsPerAnswerMax = decisions.pick([1_000, 1_000, 5, 1])
+        server.catchUpBytesMax = decisions.pick([8 << 20, 8 << 20, 700])
+        device.changeSetsPerRequestMax = decisions.pick([10_000, 10_000, 3, 1])
+        device.outgoingBytesTarget = decisions.pick([8 << 20, 8 << 20, 400])
+        return (server, device)
+    }
+}

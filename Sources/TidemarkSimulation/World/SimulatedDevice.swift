@@ -1,0 +1,145 @@
+import Foundation
+import GRDB
+import Tidemark
+import TidemarkCore
+
+/// A device: the real core on a real database, driven by the world instead of an async shell.
+final class SimulatedDevice {
+    /// A process that has the file open: the app, or another one that syncs it.
+    struct Process {
+        /// Which transactions of the app ended where; a process other than the app knows none.
+        var commits: CommitObserver?
+        /// The sync that is under way.
+        var round: SyncRound?
+        /// What it waits for: the number of the request, and what was sent.
+        var exchange: (number: Int, outgoing: DeviceCore.Outgoing)?
+        /// Counts the syncs and crashes, so that what belongs to an earlier one is recognised.
+        var life = 0
+    }
+
+    let number: Int
+    let storage: any SimulatedStorage
+    let virtual: VirtualEnvironment
+    private let limits: Limits
+    private(set) var database: DatabaseQueue
+    var processes = [Process(), Process()]
+    /// Whether its process runs.
+    var isUp = true
+    /// Whether messages get through.
+    var isReachable = true
+    /// The rows, as an observer last saw them.
+    var image: FileImage
+
+    static let app = 0
+
+    var name: String { "device \(number)" }
+    var fileName: String { "device-\(number)" }
+
+    /// Opens a file that has joined the zone.
+    init(
+        number: Int,
+        in storage: any SimulatedStorage,
+        _ virtual: VirtualEnvironment,
+        limits: Limits
+    ) throws {
+        (self.number, self.storage, self.virtual) = (number, storage, virtual)
+        self.limits = limits
+        database = try storage.open("device-\(number)")
+        image = try database.writeWithoutTransaction { try FileImage($0) }
+        try begin()
+    }
+
+    // MARK: Files and processes
+
+    /// Does something with the file, outside a transaction.
+    func access<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        try database.writeWithoutTransaction(body)
+    }
+
+    /// The app's process has ended, and all that it had in memory is gone; the file stays.
+    func crash(opensAnew: Bool, decide: (Int) -> Int) throws {
+        for index in processes.indices {
+            processes[index].round = nil
+            processes[index].exchange = nil
+            processes[index].life += 1
+        }
+        if let commits = processes[Self.app].commits {
+            database.remove(transactionObserver: commits)
+        }
+        processes[Self.app].commits = nil
+        guard opensAnew || storage.forgets else { return }
+        try database.close()
+        try storage.crash(fileName, decide: decide)
+        database = try storage.open(fileName)
+    }
+
+    /// The app's process begins: what `SyncEngine` does when it is made.
+    func begin() throws {
+        try access { db in
+            try db.inTransaction(.immediate) {
+                try PrepareDevice(db: db).prepare(
+                    server: "simulation",
+                    zone: "main",
+                    device: virtual.newID()
+                )
+                return .commit
+            }
+        }
+        let commits = CommitObserver()
+        database.add(transactionObserver: commits, extent: .observerLifetime)
+        processes[Self.app].commits = commits
+    }
+
+    // MARK: Writing
+
+    /// Runs a transaction of the app, whose end the engine notices.
+    func write(_ body: (Database) throws -> Void) throws {
+        try access { db in
+            try db.inTransaction(.immediate) {
+                try body(db)
+                return .commit
+            }
+        }
+    }
+
+    /// Runs a transaction of another program.
+    func writeOutside(_ body: (Database) throws -> Void) throws {
+        let commits = processes[Self.app].commits
+        if let commits { database.remove(transactionObserver: commits) }
+        defer {
+            if let commits { database.add(transactionObserver: commits, extent: .observerLifetime) }
+        }
+        try write(body)
+    }
+
+    // MARK: Syncing
+
+    /// Begins a sync in one of the processes.
+    func startRound(_ process: Int) {
+        let commits = processes[process].commits
+        processes[process].life += 1
+        processes[process].exchange = nil
+        processes[process].round = SyncRound(
+            limits: limits,
+            environment: virtual.environment
+        ) { commits?.takeBoundaries() ?? [] }
+    }
+
+    /// Ends the sync of a process.
+    func endRound(_ process: Int) {
+        processes[process].round = nil
+        processes[process].exchange = nil
+        processes[process].life += 1
+    }
+
+    /// Lets the machine do a step.
+    func step<Result>(
+        _ process: Int,
+        _ body: (inout SyncRound, Database) throws -> Result
+    ) throws -> Result? {
+        guard var round = processes[process].round else { return nil }
+        let result = try access { try body(&round, $0) }
+        processes[process].round = round
+        return result
+    }
+}

@@ -1,0 +1,100 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkSQLiteStore
+
+/// The server: the real core on a real database, with the shell of a few lines that a simulation
+/// needs.
+final class SimulatedServer {
+    /// Where its process may end while it serves a request.
+    enum Crash: Int {
+        case never, beforeCommit, afterCommit
+    }
+
+    static let fileName = "zone"
+
+    let storage: any SimulatedStorage
+    let schema: SyncSchema
+    private let handler: SyncHandler
+    private(set) var database: DatabaseQueue
+    /// Whether its process runs.
+    var isUp = true
+    /// The rows, as an observer last saw them.
+    var image: FileImage
+
+    /// Serves a file that is there already.
+    init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits) throws {
+        (self.storage, self.schema) = (storage, schema)
+        handler = SyncHandler(limits: limits)
+        database = try storage.open(Self.fileName)
+        image = try database.writeWithoutTransaction { try FileImage($0) }
+    }
+
+    /// Answers a request in one transaction.
+    func handle(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
+        var answer: [UInt8] = []
+        try inTransaction { db in
+            let transaction = try ZoneTransaction(db, schema: schema)
+            answer = Array(try handler.handle(body, in: transaction).utf8)
+            return crash == .beforeCommit ? .rollback : .commit
+        }
+        return answer
+    }
+
+    /// Copies the zone into a snapshot file.
+    func snapshot(to path: String) throws {
+        try absorb()
+        let builder = SnapshotBuilder(zonePath: storage.path(of: Self.fileName), schema: schema)
+        guard try builder.copy(to: path) != nil else {
+            throw Finding("live", "server", "a snapshot found captured changes that nobody made")
+        }
+    }
+
+    /// Makes a revision of what other programs wrote.
+    func absorb() throws {
+        try inTransaction { db in
+            try ZoneTransaction(db, schema: schema).absorbOutsideChanges()
+            return .commit
+        }
+    }
+
+    /// The latest revision.
+    func revision() throws -> Int64 {
+        try read { try Int64.fetchOne($0, sql: "SELECT revision FROM tidemark_zone") ?? 0 }
+    }
+
+    /// Runs SQL as another program would.
+    func writeOutside(_ body: (Database) throws -> Void) throws {
+        try database.writeWithoutTransaction { db in
+            try db.inTransaction(.immediate) {
+                try body(db)
+                return .commit
+            }
+        }
+    }
+
+    /// Reads with plain SQL.
+    func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        try database.writeWithoutTransaction(body)
+    }
+
+    /// Its process has ended: connections and all that was in memory are gone.
+    func restart(opensAnew: Bool, decide: (Int) -> Int) throws {
+        guard opensAnew || storage.forgets else { return }
+        try database.close()
+        try storage.crash(Self.fileName, decide: decide)
+        database = try storage.open(Self.fileName)
+    }
+
+    private func inTransaction(
+        _ body: (Database) throws -> Database.TransactionCompletion
+    ) throws {
+        try database.writeWithoutTransaction { db in
+            try db.inTransaction(.immediate) {
+                try EngineConnection.prepare(db, schema: schema)
+                return try body(db)
+            }
+        }
+    }
+}

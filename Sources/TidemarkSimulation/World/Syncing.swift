@@ -1,0 +1,230 @@
+import GRDB
+import Tidemark
+import TidemarkCore
+import TidemarkSQLite
+
+/// The shell of a sync, as `SyncSession` is in the product: it carries what the machine asks for,
+/// one event a step.
+extension World {
+    /// A process begins a sync, unless one of its own is under way.
+    func beginSync(_ device: SimulatedDevice, process: Int) throws -> Bool {
+        guard device.processes[process].round == nil else { return false }
+        counters[.syncs] += 1
+        note("\(device.name) begins a sync\(process == 0 ? "" : " in another process")")
+        device.startRound(process)
+        return try advance(device, process)
+    }
+
+    /// The machine says what it wants next.
+    func advance(_ device: SimulatedDevice, _ process: Int) throws -> Bool {
+        guard device.processes[process].round != nil else { return false }
+        let step: SyncRound.Step?
+        do {
+            step = try device.step(process) { try $0.next($1) }
+            try observe(device, "prepared")
+        } catch let error as TidemarkError {
+            return try fail(device, process, error, during: nil)
+        }
+        switch step {
+        case nil: return false
+        case .finish:
+            note("\(device.name) is even")
+            device.endRound(process)
+        case .send(let outgoing):
+            requests += 1
+            trace.add(outgoing.body)
+            note(
+                "\(device.name) sends request \(requests)",
+                ": \(String(decoding: outgoing.body, as: UTF8.self))"
+            )
+            device.processes[process].exchange = (requests, outgoing)
+            send(outgoing.body, from: device, process: process, number: requests)
+        case .fetchSnapshot: try fetchSnapshot(device, process)
+        }
+        return true
+    }
+
+    /// An answer reaches a process, or it gives up waiting for one.
+    func answered(_ message: Message, _ answer: Result<[UInt8], TidemarkError>) throws -> Bool {
+        let device = self[message.device]
+        guard let exchange = device.processes[message.process].exchange,
+            exchange.number == message.number
+        else { return false }
+        counters[.answers] += 1
+        device.processes[message.process].exchange = nil
+        decisions.begin(.carry)
+        do {
+            let body = try answer.get()
+            note("\(device.name) takes in answer \(message.number)")
+            let events = try device.step(message.process) {
+                try $0.answered(body, to: exchange.outgoing, in: $1)
+            }
+            try count(events ?? [], body)
+            try observe(device, "applied")
+        } catch let error as TidemarkError {
+            return try fail(device, message.process, error, during: exchange.outgoing)
+        }
+        continueSync(device, message.process)
+        return true
+    }
+
+    /// An error ends the sync, or the machine goes on with another step.
+    private func fail(
+        _ device: SimulatedDevice,
+        _ process: Int,
+        _ error: TidemarkError,
+        during outgoing: DeviceCore.Outgoing?
+    ) throws -> Bool {
+        note("\(device.name) hears \(error.code.rawValue)", ": \(error)")
+        do {
+            let events = try device.step(process) {
+                try $0.failed(error, during: outgoing, in: $1)
+            }
+            try count(events ?? [], [])
+            try observe(device, "failed")
+            continueSync(device, process)
+        } catch let error as TidemarkError {
+            device.endRound(process)
+            counters[.retries] += 1
+            guard Self.expectedEnds.contains(error.code) else {
+                throw Finding("live", device.name, "a sync ends with \(error)")
+            }
+        }
+        return true
+    }
+
+    /// What may end a sync without anybody's fault.
+    private static let expectedEnds: Set<ErrorCode> = [
+        .unreachable, .invalidResponse, .unavailable, .predecessorMissing,
+    ]
+
+    private func continueSync(_ device: SimulatedDevice, _ process: Int) {
+        let life = device.processes[process].life
+        schedule(
+            .advance(device: device.number, process: process, life: life),
+            after: drawDelay(50_000)
+        )
+    }
+
+    private func count(_ events: [SyncEvent], _ body: [UInt8]) throws {
+        for case .conflict(let id) in events {
+            counters[.conflicts] += 1
+            note("change set \(id) is a conflict")
+        }
+        if body.contains(Self.moreMark) { counters[.pages] += 1 }
+    }
+
+    private static let moreMark = Array(#""more":true"#.utf8)
+
+    // MARK: Snapshots
+
+    private func fetchSnapshot(_ device: SimulatedDevice, _ process: Int) throws {
+        decisions.begin(.carry)
+        guard device.isReachable, server.isUp else {
+            _ = try fail(device, process, Self.unreachable, during: nil)
+            return
+        }
+        counters[.snapshots] += 1
+        note("\(device.name) takes a snapshot")
+        let name = "snapshot-\(device.number)"
+        let keeper = try storage.open(name)
+        try server.snapshot(to: storage.path(of: name))
+        try observeServer()
+        var failure: TidemarkError?
+        do {
+            let events = try device.step(process) {
+                try $0.took(snapshotAt: storage.path(of: name), in: $1)
+            }
+            try count(events ?? [], [])
+            try observe(device, "snapshot")
+        } catch let error as TidemarkError {
+            failure = error
+        }
+        try keeper.close()
+        try storage.remove(name)
+        if let failure {
+            _ = try fail(device, process, failure, during: nil)
+        } else {
+            continueSync(device, process)
+        }
+    }
+
+    /// A new device joins.
+    func join() throws {
+        let number = devices.count + 1
+        let virtual = VirtualEnvironment(seed: options.seed &* 1_000 &+ UInt64(number))
+        virtual.advance(to: now)
+        note("device \(number) joins")
+        let file = try storage.open("device-\(number)")
+        try server.absorb()
+        try observeServer()
+        try FileTemplates.join(
+            file,
+            zone: storage.path(of: SimulatedServer.fileName),
+            schema: server.schema,
+            through: "snapshot-\(number)",
+            in: storage,
+            virtual
+        )
+        try file.close()
+        try add(number, virtual)
+    }
+
+    // MARK: Conflicts
+
+    /// Somebody decides what becomes of a conflict.
+    func resolve(_ id: String, on device: SimulatedDevice, retries: Bool) throws {
+        counters[retries ? .retried : .accepted] += 1
+        note("\(device.name) \(retries ? "retries" : "accepts") \(id)")
+        do {
+            try device.write { db in
+                try ResolveConflict(db: db, schema: DeviceFile(db).schema)
+                    .resolve(id, retries ? .retry : .accept)
+            }
+        } catch let error as TidemarkError where retries && error.code == .constraintViolated {
+            note("it does not fit", ": \(error)")
+        }
+        try observe(device, "resolved")
+    }
+}
+
+extension SimulatedDevice {
+    /// The oldest conflict that waits for a decision.
+    func firstConflict() throws -> String? {
+        try access {
+            try String.fetchOne(
+                $0.cachedStatement(sql: "SELECT id FROM tidemark_conflict ORDER BY number LIMIT 1")
+            )
+        }
+    }
+
+    /// The captured changes, change sets and conflicts that wait.
+    func waiting() throws -> (edits: Int, conflicts: Int, revision: Int64) {
+        try access { db in
+            let row = try Row.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT (SELECT count(*) FROM tidemark_capture)
+                                + (SELECT count(*) FROM tidemark_changeset) AS edits,
+                            (SELECT count(*) FROM tidemark_conflict) AS conflicts, revision
+                        FROM tidemark_state
+                        """
+                )
+            )
+            return (row?["edits"] ?? 0, row?["conflicts"] ?? 0, row?["revision"] ?? 0)
+        }
+    }
+}
+
+extension Sequence where Element == UInt8, Self: Collection {
+    /// Whether the bytes occur one after the other.
+    func contains(_ part: [UInt8]) -> Bool {
+        guard let first = part.first else { return true }
+        var rest = self[...]
+        while let at = rest.firstIndex(of: first) {
+            if rest[at...].starts(with: part) { return true }
+            rest = rest[at...].dropFirst()
+        }
+        return false
+    }
+}

@@ -1,0 +1,203 @@
+import Foundation
+import GRDB
+import Tidemark
+import TidemarkCore
+import TidemarkSQLite
+
+/// A server, some devices and a network between them, all in one thread and in virtual time.
+///
+/// One heap says what is due next. Each event is one step of somebody: an edit, a message that
+/// arrives, one step of a sync. Between any two of them processes may end.
+final class World {
+    /// What can be due.
+    enum Event {
+        /// Somebody does something.
+        case act
+        /// A request arrives at the server.
+        case arrive(Message)
+        /// An answer, or the news that there will be none, reaches a process.
+        case answer(Message, Result<[UInt8], TidemarkError>)
+        /// A process takes the next step of its sync.
+        case advance(device: Int, process: Int, life: Int)
+        /// A device's process begins again.
+        case begin(device: Int)
+        /// The server's process begins again.
+        case serve
+    }
+
+    /// A request, on its way.
+    struct Message {
+        let device: Int
+        let process: Int
+        let number: Int
+        let body: [UInt8]
+        /// The requests that were sent before it arrived tell whether it is late.
+        var isCopy = false
+    }
+
+    let options: Simulation.Options
+    let plan: Plan
+    let storage: any SimulatedStorage
+    let server: SimulatedServer
+    var devices: [SimulatedDevice] = []
+    var decisions: Decisions
+    var trace: Trace
+    var counters = Counters()
+    /// The writes so far: part of every value that is written.
+    var writes = 0
+    /// The requests so far.
+    var requests = 0
+    /// Whether faults have stopped for good.
+    var isHealed = false
+
+    private var heap = EventHeap<Event>()
+    private(set) var now: Int64 = 0
+
+    init(_ options: Simulation.Options, _ storage: any SimulatedStorage, _ templates: FileTemplates)
+        throws
+    {
+        self.options = options
+        self.storage = storage
+        decisions =
+            options.replay.map { Decisions(replaying: $0) } ?? Decisions(seed: options.seed)
+        trace = Trace(keepsLines: options.isTracing)
+        plan = Plan(&decisions, profile: options.profile)
+        let pair = try templates.pair(plan.policies)
+        let zone = try storage.open(SimulatedServer.fileName)
+        try pair.zone.backup(to: zone)
+        try zone.close()
+        server = try SimulatedServer(storage, schema: pair.schema, limits: plan.serverLimits)
+        for number in 1...plan.deviceCount {
+            let virtual = VirtualEnvironment(seed: options.seed &* 1_000 &+ UInt64(number))
+            let file = try storage.open("device-\(number)")
+            try pair.device.backup(to: file)
+            try file.writeWithoutTransaction { db in
+                try db.execute(
+                    sql: "UPDATE tidemark_device SET device = ?",
+                    arguments: [virtual.newID().uuidString.lowercased()]
+                )
+            }
+            try file.close()
+            try add(number, virtual)
+        }
+    }
+
+    /// Adds a device whose file is there.
+    func add(_ number: Int, _ virtual: VirtualEnvironment) throws {
+        devices.append(
+            try SimulatedDevice(number: number, in: storage, virtual, limits: plan.deviceLimits)
+        )
+    }
+
+    // MARK: The loop
+
+    /// Lets things happen for as many rounds as were asked for.
+    func live() throws {
+        schedule(.act, after: 0)
+        while counters[.rounds] < options.rounds, let (time, event) = heap.pop() {
+            try handle(event, at: time)
+        }
+    }
+
+    /// Lets everything happen that is on its way, and nothing new begin.
+    func drain() throws {
+        while let (time, event) = heap.pop() {
+            if case .act = event { continue }
+            try handle(event, at: time)
+        }
+    }
+
+    private func handle(_ event: Event, at time: Int64) throws {
+        now = time
+        for device in devices { device.virtual.advance(to: time) }
+        if try happen(event) { counters[.rounds] += 1 }
+    }
+
+    private func happen(_ event: Event) throws -> Bool {
+        switch event {
+        case .act: return try act()
+        case .arrive(let message): return try arrive(message)
+        case .answer(let message, let answer): return try answered(message, answer)
+        case .advance(let device, let process, let life):
+            guard self[device].processes[process].life == life else { return false }
+            return try advance(self[device], process)
+        case .begin(let number):
+            guard !self[number].isUp else { return false }
+            note("\(self[number].name) begins again")
+            self[number].isUp = true
+            try self[number].begin()
+            try observe(self[number], "began")
+            return true
+        case .serve:
+            guard !server.isUp else { return false }
+            note("server begins again")
+            server.isUp = true
+            return true
+        }
+    }
+
+    private func act() throws -> Bool {
+        guard decisions.begin(.act) else { return false }
+        let action = Actions.all[drawWeighted(plan.weights)]
+        // The next one is drawn first, so that a shortened list of decisions keeps its pace.
+        schedule(.act, after: drawDelay(3_000_000))
+        return try action.perform(in: self)
+    }
+
+    /// Notes that something will happen.
+    func schedule(_ event: Event, after delay: Int64) {
+        heap.push(event, at: now + delay, tie: Int(trace.hash & 0xFF))
+    }
+
+    // MARK: Drawing
+
+    /// A device, whether its process runs or not.
+    func device() -> SimulatedDevice? { devices[decisions.decide(devices.count)] }
+
+    /// A device whose process runs.
+    func runningDevice() -> SimulatedDevice? {
+        let running = devices.filter(\.isUp)
+        return running.isEmpty ? nil : running[decisions.decide(running.count)]
+    }
+
+    /// The device with a number.
+    subscript(number: Int) -> SimulatedDevice { devices[number - 1] }
+
+    /// A time of up to `longest` microseconds.
+    func drawDelay(_ longest: Int) -> Int64 { Int64(1 + decisions.decide(longest)) }
+
+    /// An index, each as often as its weight says.
+    func drawWeighted(_ weights: [Int]) -> Int {
+        var rest = decisions.decide(max(1, weights.reduce(0, +)))
+        for (index, weight) in weights.enumerated() {
+            rest -= weight
+            if rest < 0 { return index }
+        }
+        return 0
+    }
+
+    // MARK: Observing
+
+    /// Adds what happened to the trace.
+    func note(_ text: String, _ more: @autoclosure () -> String = "") {
+        trace.note(now, text, more())
+    }
+
+    /// Looks at a device's file after something may have changed it.
+    func observe(_ device: SimulatedDevice, _ step: String) throws {
+        let image = try device.access { try FileImage($0) }
+        for (new, old) in zip(image.tables, device.image.tables) where new != old {
+            trace.add(new)
+        }
+        device.image = image
+    }
+
+    /// Looks at the server's file after something may have changed it.
+    func observeServer() throws {
+        let image = try server.read { try FileImage($0) }
+        for (new, old) in zip(image.tables, server.image.tables) where new != old {
+            trace.add(new)
+        }
+        server.image = image
+    }
+}
