@@ -91,8 +91,8 @@ let package = Package(
         .target(
             name: "TidemarkSimulation",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
-                "TidemarkServer",
+                "Tidemark", "TidemarkCore", "TidemarkHistory", "TidemarkSQLite",
+                "TidemarkSQLiteStore", "TidemarkServer",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]

@@ -10,6 +10,8 @@ public struct Campaign: Sendable {
         public var hash: UInt64 = 0
         /// One line a broken promise: seed, promise, and the command that replays it.
         public var failures: [String] = []
+        /// The seeds that broke a promise.
+        public var failedSeeds: [UInt64] = []
         /// What happened in words, when that was asked for.
         public var trace: [String] = []
 
@@ -101,6 +103,7 @@ public struct Campaign: Sendable {
             result.hash = result.hash &* 31 &+ report.hash
             result.trace += report.trace
             if let finding = report.finding {
+                result.failedSeeds.append(seed)
                 result.failures.append(line(seed, "\(finding)"))
             } else if runsTwice {
                 let again = try Simulation.run(options, templates)
@@ -117,6 +120,7 @@ public struct Campaign: Sendable {
             sum.counters += part.counters
             sum.hash = sum.hash &* 31 &+ part.hash
             sum.failures += part.failures
+            sum.failedSeeds += part.failedSeeds
             sum.trace += part.trace
         }
         guard result.seeds >= Self.meaningfulCount else { return result }

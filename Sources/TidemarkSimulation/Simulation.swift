@@ -23,6 +23,13 @@ public enum Simulation {
         /// The decisions of an earlier run, to take instead of drawing from the seed.
         var replay: [Span]?
 
+        /// The same world, from the decisions of a run of it.
+        package func replaying(_ report: Report) -> Options {
+            var options = self
+            options.replay = report.decisions
+            return options
+        }
+
         /// Makes options.
         public init(
             seed: UInt64,

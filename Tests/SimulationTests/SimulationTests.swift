@@ -2,17 +2,41 @@ import Testing
 import TidemarkSimulation
 
 /// Worlds from seeds, as `tidemark simulate` runs them.
+///
+/// `make test` runs 2,000 more by the command itself.
 @Suite(.serialized) struct SimulationTests {
     @Test(arguments: [Profile.all, .network, .crash])
-    func `A1 A6 A7 A10: whatever happens in dozens of worlds, all files end up equal`(
-        profile: Profile
-    ) async throws {
-        let result = try await Campaign(seeds: 1..<31, rounds: 60, profile: profile).run()
-        #expect(result.failures == [])
+    func `A15: one seed is one world, however often it runs`(profile: Profile) throws {
+        let options = Simulation.Options(seed: 7, rounds: 60, profile: profile)
+        let hashes = try (0..<2).map { _ in try Simulation.run(options, FileTemplates()).hash }
+        #expect(hashes[0] == hashes[1])
     }
 
-    @Test func `A15: one seed is one world, however often it runs`() async throws {
-        let result = try await Campaign(seeds: 1..<11, rounds: 60, runsTwice: true).run()
-        #expect(result.failures == [])
+    @Test(arguments: Regression.all)
+    func `a seed that has found a defect once is run for ever`(regression: Regression) throws {
+        let report = try Simulation.run(
+            .init(seed: regression.seed, rounds: regression.rounds, profile: regression.profile),
+            FileTemplates()
+        )
+        #expect(report.finding == nil, "\(regression.found)")
+    }
+
+    @Test func `a world runs again from its list of decisions`() throws {
+        let templates = FileTemplates()
+        let options = Simulation.Options(seed: 3, rounds: 60)
+        let report = try Simulation.run(options, templates)
+        #expect(try Simulation.run(options.replaying(report), templates).hash == report.hash)
+    }
+
+    @Test func `a story is shortened to the few events that matter`() throws {
+        let templates = FileTemplates()
+        let options = Simulation.Options(seed: 3, rounds: 60)
+        let report = try Simulation.run(options, templates)
+        try #require(report.counters[.conflicts] > 0)
+        let short = try Shrinking.shortest(report, options, templates, runsMax: 300) {
+            $0.counters[.conflicts] > 0
+        }
+        #expect(short.counters[.conflicts] > 0)
+        #expect(short.actionCount < 12, "\(short.trace.joined(separator: "\n"))")
     }
 }

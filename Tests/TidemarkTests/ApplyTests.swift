@@ -32,8 +32,9 @@ import TidemarkTestSupport
             case .unknownTable: answer.replacing("accounts", with: "customers")
             case .unknownColumn: answer.replacing("balance", with: "amount")
             case .noChangeSets: answer.replacing("changeSets", with: "changes")
-            case .infinityUnquoted: answer.replacing("60", with: "Infinity")
-            case .hugeInteger: answer.replacing("60", with: "9223372036854775808")
+            case .infinityUnquoted: answer.replacing("\"balance\":60", with: "\"balance\":Infinity")
+            case .hugeInteger:
+                answer.replacing("\"balance\":60", with: "\"balance\":9223372036854775808")
             }
         }
     }

@@ -23,6 +23,7 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "Which faults there are: all, network or crash.") var profile = "all"
     @Flag(help: "Say everything that happens.") var trace = false
     @Flag(help: "Run each seed twice and compare.") var twice = false
+    @Flag(help: "Shorten the story of the first failure, and tell it.") var shrink = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {
@@ -43,8 +44,21 @@ struct Simulate: AsyncParsableCommand {
             let bar = ProgressBar("simulating")
             let result = try await campaign.run { bar.update($0, of: $1, unit: "seeds") }
             bar.finish("\(result.seeds) seeds of \(rounds) rounds, \(profile.rawValue)")
+            if shrink, let seed = result.failedSeeds.first {
+                try tell(seed, profile)
+            }
             try show(result)
         }
+    }
+
+    /// Tells the shortest story in which the seed breaks the same promise.
+    private func tell(_ seed: UInt64, _ profile: Profile) throws {
+        Terminal.note("shortening seed \(seed)")
+        let report = try Simulation.shortest(
+            .init(seed: seed, rounds: rounds, profile: profile)
+        )
+        for line in report.trace { Terminal.line(line) }
+        Terminal.line()
     }
 
     private func show(_ result: Campaign.Result) throws {

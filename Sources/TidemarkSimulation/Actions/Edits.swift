@@ -12,7 +12,7 @@ struct EditOnDevice: Action {
         let edit = world.drawEdit(by: "d\(device.number)", isForDevice: true)
         world.counters[.edits] += 1
         try world.run(edit, as: device.name) { try device.write($0) }
-        try world.observe(device, "wrote")
+        try world.recorder.edited(device)
         return true
     }
 }
@@ -28,7 +28,7 @@ struct EditOutside: Action {
         let edit = world.drawEdit(by: "o\(device.number)", isForDevice: true)
         world.counters[.outsideEdits] += 1
         try world.run(edit, as: "\(device.name), another program") { try device.writeOutside($0) }
-        try world.observe(device, "wrote")
+        try world.recorder.edited(device)
         return true
     }
 }
@@ -43,7 +43,6 @@ struct EditOnServer: Action {
         let edit = world.drawEdit(by: "s", isForDevice: false)
         world.counters[.serverEdits] += 1
         try world.run(edit, as: "server, another program") { try world.server.writeOutside($0) }
-        try world.observeServer()
         return true
     }
 }

@@ -1,3 +1,5 @@
+import TidemarkHistory
+
 /// A device's process ends, between any two steps of what it was doing, and begins again later.
 struct CrashDevice: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
@@ -8,6 +10,7 @@ struct CrashDevice: Action {
         guard let device = world.runningDevice() else { return false }
         world.counters[.deviceCrashes] += 1
         world.note("\(device.name) crashes")
+        try world.recorder.take(.crashed(actor: device.name))
         let opensAnew = world.decisions.chance(10)
         try device.crash(opensAnew: opensAnew) { world.decisions.decide($0) }
         device.isUp = false

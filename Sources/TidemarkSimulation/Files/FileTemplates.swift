@@ -72,12 +72,14 @@ package final class FileTemplates {
         schema: SyncSchema,
         through snapshot: String,
         in storage: some SimulatedStorage,
-        _ environment: VirtualEnvironment
+        _ environment: VirtualEnvironment,
+        made: (Database) throws -> Void = { _ in }
     ) throws {
         let keeper = try storage.open(snapshot)
         _ = try SnapshotBuilder(zonePath: zone, schema: schema).copy(to: storage.path(of: snapshot))
+        try keeper.writeWithoutTransaction { try made($0) }
         try device.writeWithoutTransaction { db in
-            try TakeSnapshot(
+            _ = try TakeSnapshot(
                 db: db,
                 snapshotPath: storage.path(of: snapshot),
                 now: environment.now.ISO8601Format(),

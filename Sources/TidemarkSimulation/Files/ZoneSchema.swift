@@ -8,8 +8,29 @@ enum ZoneSchema {
         let columns: [String]
         /// The key's columns among them.
         let key: [Int]
+        /// Whether the server gives the keys.
+        var hasAssignedKeys = false
+        /// Whether the key is one text.
+        var isText = false
+        var references: [(column: String, parent: String)] = []
+        var unique: [[String]] = []
+        /// The query for all rows in key order.
+        let rowsSQL: String
+
+        init(_ name: String, _ columns: [String], key: [Int]) {
+            (self.name, self.columns, self.key) = (name, columns, key)
+            let order = key.map { columns[$0] }.joined(separator: ", ")
+            rowsSQL =
+                "SELECT \(columns.joined(separator: ", ")) FROM main.\(name) ORDER BY \(order)"
+        }
+
         /// The columns that hold ids which the server gives: the key, or a reference to one.
-        let ids: [Int]
+        var ids: [Int] {
+            let parents = ["team", "player"]
+            let columns = references.filter { parents.contains($0.parent) }.map(\.column)
+            return (hasAssignedKeys ? [key[0]] : [])
+                + self.columns.indices.filter { columns.contains(self.columns[$0]) }
+        }
     }
 
     static let sql = """
@@ -36,16 +57,19 @@ enum ZoneSchema {
         INSERT INTO contract VALUES (2, 's.11');
         """
 
-    static let tables = [
-        Table(name: "team", columns: ["id", "name", "rank"], key: [0], ids: [0]),
-        Table(
-            name: "player",
-            columns: ["id", "team_id", "name", "score", "captain_id"],
-            key: [0],
-            ids: [0, 1, 4]
-        ),
-        Table(name: "tag", columns: ["name", "colour", "title"], key: [0], ids: []),
-        Table(name: "player_tag", columns: ["player_id", "tag", "note"], key: [0, 1], ids: [0]),
-        Table(name: "contract", columns: ["player_id", "terms"], key: [0], ids: [0]),
-    ]
+    static let tables: [Table] = {
+        var team = Table("team", ["id", "name", "rank"], key: [0])
+        team.hasAssignedKeys = true
+        team.unique = [["rank"]]
+        var player = Table("player", ["id", "team_id", "name", "score", "captain_id"], key: [0])
+        player.hasAssignedKeys = true
+        player.references = [("team_id", "team"), ("captain_id", "player")]
+        var tag = Table("tag", ["name", "colour", "title"], key: [0])
+        tag.isText = true
+        var playerTag = Table("player_tag", ["player_id", "tag", "note"], key: [0, 1])
+        playerTag.references = [("player_id", "player"), ("tag", "tag")]
+        var contract = Table("contract", ["player_id", "terms"], key: [0])
+        contract.references = [("player_id", "player")]
+        return [team, player, tag, playerTag, contract]
+    }()
 }

@@ -12,6 +12,9 @@ public struct Report: Sendable {
     public let trace: [String]
     /// Every decision of the run, in one list.
     let decisions: [Span]
+
+    /// How often somebody did something.
+    package var actionCount: Int { decisions.filter { $0.kind == .act }.count }
 }
 
 /// A promise that a run has found broken.

@@ -1,4 +1,5 @@
 import TidemarkCore
+import TidemarkHistory
 
 /// What happens to messages: lost, doubled, late, cut, overtaken by others.
 extension World {
@@ -43,7 +44,6 @@ extension World {
         }
         note("request \(message.number) arrives", message.isCopy ? ", a copy" : "")
         let answer = try serve(message, crash: crash)
-        try observeServer()
         guard crash == .never else {
             note(crash == .beforeCommit ? "it is lost" : "its answer is lost")
             counters[.lostAnswers] += 1
@@ -61,10 +61,15 @@ extension World {
         do {
             let answer = try server.handle(message.body, crash: crash)
             trace.add(answer)
+            if crash != .beforeCommit {
+                try recorder.served(server, request: message.number, .success(answer))
+            }
             note("server answers \(message.number)", ": \(String(decoding: answer, as: UTF8.self))")
             return .success(answer)
         } catch let error as TidemarkError {
             note("server refuses \(message.number): \(error.code.rawValue)", " \(error)")
+            let refusal = Recorder.Refusal(code: error.code.rawValue)
+            try recorder.served(server, request: message.number, .failure(refusal))
             // As it travels: what the wire does not carry is lost.
             return .failure(WireError(error).tidemarkError)
         }
@@ -75,11 +80,12 @@ extension World {
             counters[.lostAnswers] += 1
             return note("answer \(message.number) is lost")
         }
-        var answer = answer
+        var (answer, message) = (answer, message)
         if !isHealed, decisions.chance(plan.garbled), case .success(let body) = answer {
             counters[.garbled] += 1
             let length = decisions.decide(body.count)
             answer = .success(Array(body.prefix(length)))
+            message.isCut = true
             note("answer \(message.number) is cut to \(length) bytes")
         }
         schedule(.answer(message, answer), after: transit())
@@ -104,6 +110,7 @@ extension World {
         counters[.serverCrashes] += 1
         note("server crashes")
         server.isUp = false
+        try recorder.take(.crashed(actor: "server"))
         let opensAnew = decisions.chance(10)
         try server.restart(opensAnew: opensAnew) { decisions.decide($0) }
         schedule(.serve, after: drawDelay(isHealed ? 1 : 20_000_000))

@@ -12,6 +12,7 @@ extension World {
         decisions.begin(.settle)
         note("all faults stop")
         isHealed = true
+        try recorder.healed()
         for device in devices {
             device.isReachable = true
             device.virtual.skew(by: 0)
@@ -59,15 +60,17 @@ extension World {
     /// Checks that all files are equal, byte for byte, and whole.
     func verify() throws {
         counters[.revisions] += Int(try server.revision())
-        let truth = server.image
+        try recorder.finished(devices, server)
+        let truth = try server.read { try FileImage($0) }
         try check(server.read { try Self.defects($0) }, "server")
         for device in devices {
-            if device.image != truth {
-                throw Finding("I5", device.name, Self.difference(device.image, truth))
+            let image = try device.access { try FileImage($0) }
+            if image != truth {
+                throw Finding("I5", device.name, Self.difference(image, truth))
             }
             try check(device.access { try Self.defects($0) }, device.name)
         }
-        try checkIds()
+        try checkIds(truth)
         for table in truth.tables { trace.add(table) }
     }
 
@@ -84,9 +87,9 @@ extension World {
     }
 
     /// No temporary id is left in any file; all files are equal by now.
-    private func checkIds() throws {
+    private func checkIds(_ truth: FileImage) throws {
         for (index, table) in ZoneSchema.tables.enumerated() {
-            for row in server.image.rows(index) {
+            for row in truth.rows(index) {
                 for column in table.ids {
                     guard let id = Int64(row[column]) else { continue }
                     guard id < 0 || id >= 1 << 52 else { continue }

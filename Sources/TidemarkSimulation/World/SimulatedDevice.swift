@@ -27,8 +27,6 @@ final class SimulatedDevice {
     var isUp = true
     /// Whether messages get through.
     var isReachable = true
-    /// The rows, as an observer last saw them.
-    var image: FileImage
 
     static let app = 0
 
@@ -45,7 +43,6 @@ final class SimulatedDevice {
         (self.number, self.storage, self.virtual) = (number, storage, virtual)
         self.limits = limits
         database = try storage.open("device-\(number)")
-        image = try database.writeWithoutTransaction { try FileImage($0) }
         try begin()
     }
 

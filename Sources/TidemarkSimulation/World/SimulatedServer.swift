@@ -20,15 +20,12 @@ final class SimulatedServer {
     private(set) var database: DatabaseQueue
     /// Whether its process runs.
     var isUp = true
-    /// The rows, as an observer last saw them.
-    var image: FileImage
 
     /// Serves a file that is there already.
     init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits) throws {
         (self.storage, self.schema) = (storage, schema)
         handler = SyncHandler(limits: limits)
         database = try storage.open(Self.fileName)
-        image = try database.writeWithoutTransaction { try FileImage($0) }
     }
 
     /// Answers a request in one transaction.

@@ -1,6 +1,7 @@
 import GRDB
 import Tidemark
 import TidemarkCore
+import TidemarkHistory
 import TidemarkSQLite
 
 /// The shell of a sync, as `SyncSession` is in the product: it carries what the machine asks for,
@@ -21,7 +22,7 @@ extension World {
         let step: SyncRound.Step?
         do {
             step = try device.step(process) { try $0.next($1) }
-            try observe(device, "prepared")
+            try recorder.stepped(device, "prepare")
         } catch let error as TidemarkError {
             return try fail(device, process, error, during: nil)
         }
@@ -38,6 +39,7 @@ extension World {
                 ": \(String(decoding: outgoing.body, as: UTF8.self))"
             )
             device.processes[process].exchange = (requests, outgoing)
+            try recorder.sent(outgoing.body, by: device, number: requests)
             send(outgoing.body, from: device, process: process, number: requests)
         case .fetchSnapshot: try fetchSnapshot(device, process)
         }
@@ -56,11 +58,14 @@ extension World {
         do {
             let body = try answer.get()
             note("\(device.name) takes in answer \(message.number)")
+            if !message.isCut {
+                try recorder.take(.delivered(device: device.name, request: message.number))
+            }
             let events = try device.step(message.process) {
                 try $0.answered(body, to: exchange.outgoing, in: $1)
             }
             try count(events ?? [], body)
-            try observe(device, "applied")
+            try recorder.stepped(device, "apply")
         } catch let error as TidemarkError {
             return try fail(device, message.process, error, during: exchange.outgoing)
         }
@@ -81,7 +86,7 @@ extension World {
                 try $0.failed(error, during: outgoing, in: $1)
             }
             try count(events ?? [], [])
-            try observe(device, "failed")
+            try recorder.stepped(device, "park")
             continueSync(device, process)
         } catch let error as TidemarkError {
             device.endRound(process)
@@ -129,14 +134,15 @@ extension World {
         let name = "snapshot-\(device.number)"
         let keeper = try storage.open(name)
         try server.snapshot(to: storage.path(of: name))
-        try observeServer()
+        try recorder.served(server, request: nil, .success(nil))
+        try keeper.writeWithoutTransaction { try recorder.madeSnapshot($0) }
         var failure: TidemarkError?
         do {
             let events = try device.step(process) {
                 try $0.took(snapshotAt: storage.path(of: name), in: $1)
             }
             try count(events ?? [], [])
-            try observe(device, "snapshot")
+            try recorder.stepped(device, "snapshot")
         } catch let error as TidemarkError {
             failure = error
         }
@@ -157,14 +163,15 @@ extension World {
         note("device \(number) joins")
         let file = try storage.open("device-\(number)")
         try server.absorb()
-        try observeServer()
+        try recorder.served(server, request: nil, .success(nil))
         try FileTemplates.join(
             file,
             zone: storage.path(of: SimulatedServer.fileName),
             schema: server.schema,
             through: "snapshot-\(number)",
             in: storage,
-            virtual
+            virtual,
+            made: { try recorder.madeSnapshot($0) }
         )
         try file.close()
         try add(number, virtual)
@@ -181,10 +188,10 @@ extension World {
                 try ResolveConflict(db: db, schema: DeviceFile(db).schema)
                     .resolve(id, retries ? .retry : .accept)
             }
+            try recorder.resolved(id, by: device)
         } catch let error as TidemarkError where retries && error.code == .constraintViolated {
             note("it does not fit", ": \(error)")
         }
-        try observe(device, "resolved")
     }
 }
 

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
+import TidemarkHistory
 import TidemarkSQLite
 
 /// A server, some devices and a network between them, all in one thread and in virtual time.
@@ -33,6 +34,8 @@ final class World {
         let body: [UInt8]
         /// The requests that were sent before it arrived tell whether it is late.
         var isCopy = false
+        /// Whether its answer was cut on the way.
+        var isCut = false
     }
 
     let options: Simulation.Options
@@ -42,6 +45,7 @@ final class World {
     var devices: [SimulatedDevice] = []
     var decisions: Decisions
     var trace: Trace
+    var recorder: Recorder
     var counters = Counters()
     /// The writes so far: part of every value that is written.
     var writes = 0
@@ -62,11 +66,13 @@ final class World {
             options.replay.map { Decisions(replaying: $0) } ?? Decisions(seed: options.seed)
         trace = Trace(keepsLines: options.isTracing)
         plan = Plan(&decisions, profile: options.profile)
+        recorder = Recorder(policies: plan.policies.map(\.rawValue))
         let pair = try templates.pair(plan.policies)
         let zone = try storage.open(SimulatedServer.fileName)
         try pair.zone.backup(to: zone)
         try zone.close()
         server = try SimulatedServer(storage, schema: pair.schema, limits: plan.serverLimits)
+        try recorder.began(server)
         for number in 1...plan.deviceCount {
             let virtual = VirtualEnvironment(seed: options.seed &* 1_000 &+ UInt64(number))
             let file = try storage.open("device-\(number)")
@@ -84,9 +90,14 @@ final class World {
 
     /// Adds a device whose file is there.
     func add(_ number: Int, _ virtual: VirtualEnvironment) throws {
-        devices.append(
-            try SimulatedDevice(number: number, in: storage, virtual, limits: plan.deviceLimits)
+        let device = try SimulatedDevice(
+            number: number,
+            in: storage,
+            virtual,
+            limits: plan.deviceLimits
         )
+        devices.append(device)
+        try recorder.joined(device)
     }
 
     // MARK: The loop
@@ -109,6 +120,7 @@ final class World {
 
     private func handle(_ event: Event, at time: Int64) throws {
         now = time
+        recorder.now = time
         for device in devices { device.virtual.advance(to: time) }
         if try happen(event) { counters[.rounds] += 1 }
     }
@@ -126,12 +138,14 @@ final class World {
             note("\(self[number].name) begins again")
             self[number].isUp = true
             try self[number].begin()
-            try observe(self[number], "began")
+            try recorder.take(.reopened(actor: self[number].name))
+            try recorder.stepped(self[number], "begin")
             return true
         case .serve:
             guard !server.isUp else { return false }
             note("server begins again")
             server.isUp = true
+            try recorder.take(.reopened(actor: "server"))
             return true
         }
     }
@@ -176,28 +190,8 @@ final class World {
         return 0
     }
 
-    // MARK: Observing
-
     /// Adds what happened to the trace.
     func note(_ text: String, _ more: @autoclosure () -> String = "") {
         trace.note(now, text, more())
-    }
-
-    /// Looks at a device's file after something may have changed it.
-    func observe(_ device: SimulatedDevice, _ step: String) throws {
-        let image = try device.access { try FileImage($0) }
-        for (new, old) in zip(image.tables, device.image.tables) where new != old {
-            trace.add(new)
-        }
-        device.image = image
-    }
-
-    /// Looks at the server's file after something may have changed it.
-    func observeServer() throws {
-        let image = try server.read { try FileImage($0) }
-        for (new, old) in zip(image.tables, server.image.tables) where new != old {
-            trace.add(new)
-        }
-        server.image = image
     }
 }

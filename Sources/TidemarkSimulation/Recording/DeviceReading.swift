@@ -1,0 +1,133 @@
+import GRDB
+import TidemarkHistory
+
+/// The bookkeeping of a device's file, read by plain `SELECT`.
+struct DeviceReading {
+    private(set) var identity = ""
+    private(set) var epoch: String?
+    private(set) var cursor: Int64 = 0
+    /// Captured changes that are not in the outbox yet.
+    private(set) var captured = 0
+    /// The connection's count of changed rows when this was read.
+    private(set) var changes = 0
+    private var outbox: [[UInt8]] = []
+    private var inbox: [[UInt8]] = []
+    private var identities: Set<IdentityPair> = []
+
+    /// Reads the file; what is told with each step is what differs from `old`.
+    init(_ db: Database, after old: DeviceReading?) throws {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT d.device, d.epoch, s.revision, (SELECT count(*) FROM tidemark_capture),
+                        (SELECT count(*) FROM tidemark_idmap)
+                    FROM tidemark_device AS d, tidemark_state AS s
+                    """
+            )
+        )
+        guard let row else { throw Finding("I9", "device", "its bookkeeping is gone") }
+        (identity, epoch, cursor, captured) = (row[0], row[1], row[2], row[3])
+        changes = db.totalChangesCount
+        outbox = try Self.outboxSQL.map { try RowBytes.read($0.sql, columns: $0.columns, in: db) }
+        inbox = try Self.inboxSQL.map { try RowBytes.read($0.sql, columns: $0.columns, in: db) }
+        identities = old?.identities ?? []
+        guard row[4] as Int != identities.count else { return }
+        let pairs = try Row.fetchAll(
+            db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM tidemark_idmap")
+        )
+        identities = Set(pairs.map { IdentityPair($0[0], temporary: $0[1], permanent: $0[2]) })
+    }
+
+    /// What an engine's step left, told by what differs from before.
+    func step(
+        _ device: String,
+        _ name: String,
+        from old: DeviceReading,
+        rows: [RowChange],
+        captured: Int,
+        resolved: [String]
+    ) -> DeviceStep {
+        DeviceStep(
+            device: device,
+            step: name,
+            identity: identity,
+            epoch: epoch,
+            cursor: cursor,
+            rows: rows,
+            outbox: outbox == old.outbox ? nil : outboxSets,
+            conflicts: inbox == old.inbox ? nil : parkedSets,
+            identities: identities.subtracting(old.identities).sorted {
+                ($0.table, $0.temporary) < ($1.table, $1.temporary)
+            },
+            captured: captured,
+            resolved: resolved
+        )
+    }
+
+    // MARK: Queues
+
+    private static let outboxSQL = [
+        (sql: "SELECT seq, id, wire FROM tidemark_changeset ORDER BY seq", columns: 3),
+        (
+            sql: """
+            SELECT seq, tbl, key, operation, attributes, base FROM tidemark_outbox
+            ORDER BY seq, tbl, key
+            """, columns: 6
+        ),
+        (sql: "SELECT seq, id FROM tidemark_after ORDER BY seq, id", columns: 2),
+    ]
+
+    private static let inboxSQL = [
+        (sql: "SELECT id, reasons FROM tidemark_conflict ORDER BY number", columns: 2),
+        (
+            sql: """
+            SELECT id, tbl, key, operation, base, mine, theirs FROM tidemark_conflict_record
+            ORDER BY id, tbl, key
+            """, columns: 7
+        ),
+    ]
+
+    private var outboxSets: [OutboxSet] {
+        let changes = Dictionary(grouping: RowBytes.rows(outbox[1], columns: 6)) { $0[0].text }
+        let after = Dictionary(grouping: RowBytes.rows(outbox[2], columns: 2)) { $0[0].text }
+        return RowBytes.rows(outbox[0], columns: 3).map { row in
+            OutboxSet(
+                id: row[1].text,
+                after: (after[row[0].text] ?? []).map { $0[1].text },
+                changes: (changes[row[0].text] ?? []).map { change in
+                    RecordChange(
+                        RecordID(change[1].text, change[2].text),
+                        RecordChange.Operation(rawValue: change[3].text) ?? .update,
+                        WireReading.cells(ofImage: change[4].bytes),
+                        base: Int64(change[5].text)
+                    )
+                },
+                wire: row[2].isNull ? nil : row[2].text
+            )
+        }
+    }
+
+    private var parkedSets: [ParkedSet] {
+        let records = Dictionary(grouping: RowBytes.rows(inbox[1], columns: 7)) { $0[0].text }
+        return RowBytes.rows(inbox[0], columns: 2).map { row in
+            ParkedSet(
+                id: row[0].text,
+                items: (records[row[0].text] ?? []).map { record in
+                    ParkedSet.Item(
+                        RecordID(record[1].text, record[2].text),
+                        RecordChange.Operation(rawValue: record[3].text),
+                        base: record[4].cells,
+                        mine: record[5].cells,
+                        theirs: record[6].cells
+                    )
+                },
+                reasons: row[1].text
+            )
+        }
+    }
+}
+
+extension RowBytes.Value {
+    /// The columns of an image; nil for none.
+    fileprivate var cells: Cells? { isNull ? nil : WireReading.cells(ofImage: bytes) }
+}

@@ -1,0 +1,127 @@
+import TidemarkHistory
+
+/// Requests, answers and the server's log, read from their JSON.
+enum WireReading {
+    /// A request as it left a device.
+    static func request(_ body: [UInt8], device: String, number: Int) -> Request {
+        var (maxRevision, epoch): (Int64, String?) = (0, nil)
+        var sets: [(id: String, wire: String)] = []
+        for (name, value) in JSONText.members(body[...]) {
+            switch name {
+            case "maxRevision": maxRevision = Int64(JSONText.raw(value)) ?? -1
+            case "epoch": epoch = JSONText.string(value)
+            case "changeSets":
+                sets = JSONText.elements(value).map {
+                    (member("id", of: $0) ?? "", JSONText.raw($0))
+                }
+            default: break
+            }
+        }
+        return Request(
+            device: device,
+            number: number,
+            maxRevision: maxRevision,
+            epoch: epoch,
+            changeSets: sets
+        )
+    }
+
+    /// An answer as it left the server.
+    static func answer(_ body: [UInt8]) -> Answer {
+        var (maxRevision, epoch): (Int64, String) = (0, "")
+        var replies: [Reply] = []
+        for (name, value) in JSONText.members(body[...]) {
+            switch name {
+            case "maxRevision": maxRevision = Int64(JSONText.raw(value)) ?? -1
+            case "epoch": epoch = JSONText.string(value)
+            case "changeSets": replies = JSONText.elements(value).map(reply)
+            default: break
+            }
+        }
+        return Answer(epoch: epoch, maxRevision: maxRevision, replies: replies)
+    }
+
+    /// What a revision of the log changed.
+    static func changes(_ body: [UInt8]) -> [RecordChange] {
+        records(JSONText.members(body[...])).map { record, operation, cells in
+            RecordChange(record, operation, cells)
+        }
+    }
+
+    /// The columns of an image, an object of columns; nil for no row.
+    static func cells(ofImage object: [UInt8]) -> Cells { cells(object[...]) }
+
+    // MARK: Change sets
+
+    private static func reply(_ text: JSONText.Text) -> Reply {
+        let members = JSONText.members(text)
+        let isConflict = members.contains {
+            $0.name == "conflict" && $0.value.elementsEqual("true".utf8)
+        }
+        var truth: [RecordID: Cells?] = [:]
+        var reasons: [(record: RecordID, rule: String)] = []
+        if isConflict {
+            for (record, operation, cells) in records(members) {
+                truth[record] = .some(operation == .delete ? nil : cells)
+            }
+            let list = members.first { $0.name == "reasons" }?.value ?? []
+            reasons = JSONText.elements(list).map { reason in
+                let parts = JSONText.members(reason)
+                let table = parts.first { $0.name == "table" }.map { JSONText.string($0.value) }
+                let key = parts.first { $0.name == "key" }.map { JSONText.raw($0.value) }
+                let rule = parts.first { $0.name == "rule" }.map { JSONText.string($0.value) }
+                return (RecordID(table ?? "", key ?? ""), rule ?? "")
+            }
+        }
+        let revision = members.first { $0.name == "revision" }.flatMap {
+            Int64(JSONText.raw($0.value))
+        }
+        return Reply(
+            changeSet: members.first { $0.name == "id" }.map { JSONText.string($0.value) },
+            revision: isConflict ? nil : revision,
+            body: JSONText.raw(text),
+            truth: truth,
+            reasons: reasons
+        )
+    }
+
+    private typealias Entry = (
+        record: RecordID, operation: RecordChange.Operation, cells: Cells
+    )
+
+    private static func records(_ members: [(name: String, value: JSONText.Text)])
+        -> [Entry]
+    {
+        let tables = ZoneSchema.tables
+        return members.flatMap { name, part -> [Entry] in
+            guard let table = tables.first(where: { $0.name == name }) else { return [] }
+            let lists = JSONText.members(part)
+            let attributes = Dictionary(
+                JSONText.members(lists.first { $0.name == "attributes" }?.value ?? [])
+                    .map { ($0.name, $0.value) },
+                uniquingKeysWith: { $1 }
+            )
+            return lists.filter { $0.name != "attributes" }.flatMap { list -> [Entry] in
+                let operation = RecordChange.Operation(rawValue: list.name) ?? .update
+                return JSONText.elements(list.value).map { key in
+                    let member = table.isText ? JSONText.string(key) : JSONText.raw(key)
+                    let columns = attributes[member].map(Self.cells) ?? [:]
+                    return (RecordID(name, JSONText.raw(key)), operation, columns)
+                }
+            }
+        }
+    }
+
+    private static func cells(_ object: JSONText.Text) -> Cells {
+        var cells: Cells = [:]
+        for (name, value) in JSONText.members(object)
+        where name != "revision" && name != "__oldId__" {
+            cells[name] = JSONText.raw(value)
+        }
+        return cells
+    }
+
+    private static func member(_ name: String, of object: JSONText.Text) -> String? {
+        JSONText.members(object).first { $0.name == name }.map { JSONText.string($0.value) }
+    }
+}

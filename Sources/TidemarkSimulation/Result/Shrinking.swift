@@ -1,0 +1,131 @@
+/// Makes the story of a run short: decisions are left out or set to 0, the simplest choice, for as
+/// long as what matters still happens, for instance that the same promise is broken.
+///
+/// Delta debugging, after Zeller and Hildebrandt (2002).
+package struct Shrinking {
+    private let options: Simulation.Options
+    private let templates: FileTemplates
+    private let isStill: (Report) -> Bool
+    private var best: [Span]
+    private var runsLeft: Int
+
+    /// Shrinks a run for as long as something is still true of it.
+    ///
+    /// - Returns: The shortest run that was found, with its trace.
+    package static func shortest(
+        _ report: Report,
+        _ options: Simulation.Options,
+        _ templates: FileTemplates,
+        runsMax: Int = 3_000,
+        isStill: @escaping (Report) -> Bool
+    ) throws -> Report {
+        var shrinking = Shrinking(
+            options: options,
+            templates: templates,
+            isStill: isStill,
+            best: report.decisions,
+            runsLeft: runsMax
+        )
+        try shrinking.shrink()
+        return try shrinking.run(shrinking.best, isTracing: true)
+    }
+
+    private mutating func shrink() throws {
+        var size = 0
+        repeat {
+            size = weight
+            try leaveOut(.act)
+            try simplify(.carry)
+            try simplify(.settle)
+            try zero(.plan)
+            if best.filter({ $0.kind == .act }).count <= 40 {
+                try zero(.act)
+                try zero(.carry)
+            }
+        } while weight < size && runsLeft > 0
+    }
+
+    /// What is to become small: the events, and the decisions that are not 0.
+    private var weight: Int {
+        best.reduce(0) { $0 + 1 + $1.choices.filter { $0 != 0 }.count }
+    }
+
+    // MARK: Steps
+
+    /// Leaves out events of a kind: first halves of the list, then ever smaller parts.
+    private mutating func leaveOut(_ kind: Decisions.Kind) throws {
+        var size = max(1, best.filter { $0.kind == kind }.count / 2)
+        while true {
+            var start = 0
+            while true {
+                let indices = best.indices.filter { best[$0].kind == kind }
+                guard start < indices.count else { break }
+                let part = Set(indices[start..<min(start + size, indices.count)])
+                let shorter = best.indices.filter { !part.contains($0) }.map { best[$0] }
+                if try !keeps(shorter) { start += size }
+            }
+            guard size > 1 else { return }
+            size /= 2
+        }
+    }
+
+    /// Sets all decisions of events of a kind to 0, first many events at a time.
+    private mutating func simplify(_ kind: Decisions.Kind) throws {
+        let indices = best.indices.filter { best[$0].kind == kind }
+        var size = max(1, indices.count)
+        while size > 0 {
+            for start in stride(from: 0, to: indices.count, by: size) {
+                let part = indices[start..<min(start + size, indices.count)]
+                    .filter { best[$0].choices.contains { $0 != 0 } }
+                guard !part.isEmpty else { continue }
+                var simpler = best
+                for index in part { simpler[index].choices = [] }
+                _ = try keeps(simpler)
+            }
+            size /= 2
+        }
+    }
+
+    /// Sets single decisions of a kind to 0.
+    private mutating func zero(_ kind: Decisions.Kind) throws {
+        for index in best.indices where best[index].kind == kind {
+            for choice in best[index].choices.indices.reversed()
+            where choice < best[index].choices.count && best[index].choices[choice] != 0 {
+                var simpler = best
+                simpler[index].choices[choice] = 0
+                _ = try keeps(simpler)
+            }
+        }
+    }
+
+    /// Takes over a list if what matters still happens.
+    private mutating func keeps(_ candidate: [Span]) throws -> Bool {
+        guard runsLeft > 0 else { return false }
+        runsLeft -= 1
+        let report = try run(candidate, isTracing: false)
+        guard isStill(report) else { return false }
+        best = candidate
+        return true
+    }
+
+    private func run(_ decisions: [Span], isTracing: Bool) throws -> Report {
+        var options = options
+        (options.replay, options.isTracing) = (decisions, isTracing)
+        return try Simulation.run(options, templates)
+    }
+}
+
+extension Simulation {
+    /// Runs a seed and, when it breaks a promise, makes its story as short as possible.
+    ///
+    /// - Returns: The report of the shortest run, with its story in the trace.
+    /// - Throws: What SQLite says when the files in memory cannot be made.
+    public static func shortest(_ options: Options) throws -> Report {
+        let templates = FileTemplates()
+        let report = try run(options, templates)
+        guard let finding = report.finding else { return report }
+        return try Shrinking.shortest(report, options, templates) {
+            $0.finding?.invariant == finding.invariant
+        }
+    }
+}

@@ -1,0 +1,18 @@
+import Testing
+import TidemarkSimulation
+
+/// A seed that has found a defect once, and what that was.
+struct Regression: Sendable, CustomTestStringConvertible {
+    let seed: UInt64
+    var profile = Profile.all
+    var rounds = 200
+    /// The defect, in words.
+    let found: String
+
+    var testDescription: String { "\(profile.rawValue) \(seed): \(found)" }
+
+    /// All of them; they are run for ever.
+    static let all: [Regression] = [
+        Regression(seed: 1, rounds: 60, found: "nothing yet, it is the first seed")
+    ]
+}
