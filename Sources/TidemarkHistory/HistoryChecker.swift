@@ -16,6 +16,8 @@ public struct HistoryChecker: Sendable {
     var copies: [String: DeviceModel] = [:]
     var sets: [String: AuthoredSet] = [:]
     var requests: [Int: Request] = [:]
+    /// What the server has answered to requests with a change set, instead of a verdict.
+    var errors: [String: Set<String>] = [:]
     var digests: [String: String] = [:]
     var hidden: [String: [String]] = [:]
     var healedAt: Double?

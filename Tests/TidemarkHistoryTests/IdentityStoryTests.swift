@@ -71,6 +71,17 @@ import TidemarkHistory
             .expect(.references, "team -1")
     }
 
+    @Test func `I8: the map of ids is lost`() {
+        var story = committed()
+        story.stepped(
+            "a",
+            cursor: 2,
+            rows: [temporary.to(nil), permanent.made, carla.to(moved)],
+            outbox: [rewritten]
+        )
+        #expect("\(story.violations)".contains("2 in the map of ids"))
+    }
+
     @Test func `I8: the server gives an id that stands for another record`() {
         committed(as: 1).expect(.references, "that nobody else has")
     }

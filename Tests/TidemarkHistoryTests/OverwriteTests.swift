@@ -129,7 +129,40 @@ import TidemarkHistory
             revision: 1,
             replies: [refusal([Story.anna.id: ["team_id": "1", "name": "\"Anna\""]])]
         )
-        story.expect(.intentKept, "nobody else changed it")
+        story.expect(.intentKept, "nobody else changed player 1")
+    }
+
+    @Test func `an update that sets what nobody changed is found`() {
+        var story = Story()
+        let set = OutboxSet(
+            id: "s",
+            changes: [
+                update(Story.anna, ["name": "\"Anni\"", "team_id": "1"], base: 1)
+            ]
+        )
+        story.edited("a", Story.anna.to(Story.anna.with(mine)))
+        story.stepped("a", "prepare", cursor: 1, outbox: [set])
+        story.expect(.noSilentOverwrite, "team_id too")
+    }
+
+    @Test func `a change set that nobody refused is parked`() {
+        var story = RoundTests().waiting()
+        story.sent("a", 1, at: 1, [RoundTests().set])
+        story.served(1, revision: 1, error: "unavailable")
+        story.stepped(
+            "a",
+            "park",
+            cursor: 1,
+            rows: [RoundTests().renamed.to(Story.anna)],
+            outbox: [],
+            conflicts: [
+                ParkedSet(
+                    id: "s",
+                    items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)]
+                )
+            ]
+        )
+        story.expect(.intentKept, "nobody refused it")
     }
 
     // MARK: The inbox

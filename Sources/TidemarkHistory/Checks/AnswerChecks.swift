@@ -137,43 +137,6 @@ extension HistoryChecker {
         return truth[RecordID(record.table, "-" + record.key)]
     }
 
-    /// A refusal has a cause: `changed` is said only where somebody else did change the record.
-    private mutating func checkCause(_ reply: Reply, _ id: String, identity: String?) {
-        if reply.reasons.isEmpty {
-            report(
-                .intentKept,
-                "server",
-                "change set \(id)",
-                expected: "a reason for its refusal",
-                found: "none"
-            )
-        }
-        guard let zone, let authored = sets[id], authored.incarnation == zone.incarnation else {
-            return
-        }
-        let ids = zone.identities(of: identity)
-        let seen = Dictionary(
-            authored.seen.map { (rules.translated($0.key, ids), $0.value) },
-            uniquingKeysWith: { min($0, $1) }
-        )
-        for reason in reply.reasons where reason.rule == "changed" {
-            let base = seen[reason.record] ?? authored.seenMin
-            let versions = zone.versions[reason.record] ?? []
-            guard
-                !versions.contains(where: {
-                    $0.revision > base && !($0.changeSet.map(authored.own.contains) ?? false)
-                })
-            else { continue }
-            report(
-                .intentKept,
-                authored.device,
-                reason.record,
-                expected: "change set \(id) to be accepted: nobody else changed it since \(base)",
-                found: "refused as changed"
-            )
-        }
-    }
-
     func withoutKey(_ row: Cells, of record: RecordID) -> Cells {
         let key = rules.table(record.table)?.key ?? []
         return row.filter { !key.contains($0.key) }

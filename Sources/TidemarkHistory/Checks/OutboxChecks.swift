@@ -70,12 +70,37 @@ extension HistoryChecker {
             )
         }
         for set in fresh {
+            checkColumns(of: set, undrained.mapValues { ($0.before, $0.after) }, step)
             register(set, undrained.mapValues(\.cursor), outbox, step, device)
             device.own.insert(set.id)
         }
         let touched = Set(device.undrained.keys).union(undrained.keys)
         device.undrained = [:]
         return touched
+    }
+
+    /// An update sets the columns that were changed and no others, or it would overwrite what
+    /// somebody else writes there.
+    private mutating func checkColumns(
+        of set: OutboxSet,
+        _ edits: [RecordID: (before: Cells?, after: Cells?)],
+        _ step: DeviceStep
+    ) {
+        for change in set.changes where change.operation == .update {
+            guard let edit = edits[change.record], let before = edit.before, let after = edit.after,
+                before != after,
+                let same = change.cells.keys.sorted().first(where: {
+                    before[$0] == after[$0] && change.cells[$0] == before[$0]
+                })
+            else { continue }
+            report(
+                .noSilentOverwrite,
+                step.device,
+                change.record,
+                expected: "the changed columns only",
+                found: "\(same) too in \(set.id)"
+            )
+        }
     }
 
     private mutating func reportEcho(_ step: DeviceStep) {
@@ -224,7 +249,9 @@ extension HistoryChecker {
                     expected: "to wait until revision \(revision) is taken in",
                     found: "gone from the outbox at revision \(step.cursor)"
                 )
-            } else if revision == nil {
+            } else if revision != nil {
+                checkMapped(set, device, step)
+            } else {
                 report(
                     .intentKept,
                     step.device,
@@ -233,6 +260,27 @@ extension HistoryChecker {
                     found: "gone from the outbox without a verdict"
                 )
             }
+        }
+    }
+
+    /// Whoever still holds a temporary id finds the permanent one.
+    private mutating func checkMapped(
+        _ set: OutboxSet,
+        _ device: DeviceModel,
+        _ step: DeviceStep
+    ) {
+        for change in set.changes where change.operation == .create {
+            guard let id = Int64(change.record.key),
+                let given = zone?.assigned[step.identity]?[change.record.table]?[id],
+                device.identities[change.record.table]?[id] == nil
+            else { continue }
+            report(
+                .references,
+                step.device,
+                change.record,
+                expected: "\(given.permanent) in the map of ids",
+                found: "nothing"
+            )
         }
     }
 
@@ -255,6 +303,7 @@ extension HistoryChecker {
             $0[$1.table, default: [:]][$1.temporary] = $1.permanent
         }
         checkItems(of: parked, set.changes.map { rules.translated($0, ids) }, step)
+        checkParkingCause(set.id, device, step)
         guard let truth = zone?.verdicts[set.id]?.truth else { return }
         for item in parked.items {
             guard let told = truth[item.record], told != item.theirs else { continue }

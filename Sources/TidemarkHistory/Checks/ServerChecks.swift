@@ -33,6 +33,9 @@ extension HistoryChecker {
     }
 
     private mutating func checkRefused(_ step: ServerStep, _ error: String) {
+        for set in step.request.flatMap({ requests[$0] })?.changeSets ?? [] {
+            errors[set.id, default: []].insert(error)
+        }
         guard !step.commits.isEmpty || !step.rows.isEmpty || step.revision != zone?.latest else {
             return
         }
