@@ -49,7 +49,8 @@ public final class EmbeddedStore: SyncService {
         pool = try DatabasePool(path: path, configuration: configuration)
         let adoption = try pool.writeWithoutTransaction { db in
             // GRDB chooses NORMAL with WAL; what was acknowledged must survive a power cut.
-            try db.execute(sql: "PRAGMA synchronous = FULL")
+            let flush = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "FULL"
+            try db.execute(sql: "PRAGMA synchronous = \(flush)")
             var adoption: ZoneAdoption?
             try db.inTransaction(.immediate) {
                 if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {

@@ -75,4 +75,25 @@ import TidemarkSQLiteStore
         )
         #expect(try await zone.column("SELECT name FROM team") == ["THW Kiel"])
     }
+
+    @Test func `A8: the truth about a record that is named by its temporary id is its row`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema)
+        _ = try await zone.sync(
+            at: 1,
+            device: "a",
+            #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"name":"Eva"}}}}"#
+        )
+        try await zone.writeOutside("UPDATE player SET name = 'Evi' WHERE id = 2")
+        // The device has not heard of the id yet, nor of the other change.
+        let answer = try await zone.sync(
+            at: 1,
+            device: "a",
+            #"{"player":{"update":[-1],"attributes":{"-1":{"revision":1,"name":"Eve"}}}}"#
+        )
+        let truth = try #require(answer.changeSets.last)
+        #expect(truth.isConflict == true && truth.ids("update", "player") == [2])
+        #expect(truth.attributes("player", "2")?["name"] as? String == "Evi")
+    }
 }

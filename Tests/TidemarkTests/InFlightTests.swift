@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
@@ -40,6 +41,51 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT name, goals FROM players") == ["Annika|3"])
         #expect(try await anna.engine.conflicts().isEmpty)
+    }
+
+    @Test func `rule 7: a player who waits for a team that is gone is not shown meanwhile`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await ben.write("DELETE FROM teams WHERE id = 1")
+        try await ben.engine.sync()
+        let seen = Mutex<[String]>([])
+        let faults = anna.transport.faults
+        faults.whileInFlight {
+            try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Eva')")
+            faults.whileInFlight {
+                let broken = try await anna.rows("PRAGMA foreign_key_check")
+                let players = try await anna.rows("SELECT name FROM players")
+                seen.withLock { $0 = broken + players + ["seen"] }
+            }
+        }
+        try await anna.engine.sync()
+        #expect(seen.withLock { $0 } == ["seen"])
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.records.first?.mine?.contains("Eva") == true)
+        try await cluster.converge(anna, ben)
+    }
+
+    @Test func `rule 7: a team whose deletion waits comes back with a player whom others gave it`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await ben.write("INSERT INTO players (team_id, name) VALUES (1, 'Eva')")
+        try await ben.engine.sync()
+        let seen = Mutex<[String]>([])
+        let faults = anna.transport.faults
+        faults.whileInFlight {
+            try await anna.write("DELETE FROM teams WHERE id = 1")
+            faults.whileInFlight {
+                let broken = try await anna.rows("PRAGMA foreign_key_check")
+                let players = try await anna.rows("SELECT name FROM players ORDER BY name")
+                seen.withLock { $0 = broken + players }
+            }
+        }
+        try await anna.engine.sync()
+        #expect(seen.withLock { $0 } == ["Anna", "Eva"])
+        #expect(try await anna.engine.conflicts().count == 1)
+        try await cluster.converge(anna, ben)
     }
 
     @Test(arguments: ["-1", "-5", "-46", "-4503599627370495", "NULL"])

@@ -77,7 +77,8 @@ struct ApplyResponse {
     /// Writes what others did, and what became of the device's own, as one change set.
     private func write(_ answered: AnsweredSets, revision: Int64) throws -> [SyncEvent] {
         guard let last = answered.stream.last else { return [] }
-        let target = answered.stream.count == 1 ? last : -1
+        let isLastOnly = planted(PlantedBug.appliesLastRevisionOnly)
+        let target = answered.stream.count == 1 || isLastOnly ? last : -1
         if target == -1 { try Coalesce.merge(answered.stream, into: target, in: db) }
         let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(
             ord: target
@@ -126,6 +127,10 @@ struct ApplyResponse {
             events += try MapIdentities(db: db, schema: file.schema).map(ord: ord)
         }
         for item in answered.accepted { try Outbox.remove(item.id, in: db) }
+        if planted(PlantedBug.acknowledgesNewerEdits), !answered.accepted.isEmpty {
+            let unsent = "SELECT id FROM tidemark_changeset WHERE wire IS NULL"
+            for id in try String.fetchAll(db, sql: unsent) { try Outbox.remove(id, in: db) }
+        }
         for item in answered.refused {
             events += try ParkConflict(db: db, now: now).park(id: item.id, ord: item.ord)
         }

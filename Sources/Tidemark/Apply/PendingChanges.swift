@@ -22,7 +22,7 @@ struct PendingChanges {
 
     /// Puts every record with waiting changes back to what the server confirmed.
     func rewind() throws {
-        guard try !isEmpty else { return }
+        guard try !isEmpty, !planted(PlantedBug.appliesOnTopOfEdits) else { return }
         try StagedImages.stage(
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
@@ -62,10 +62,11 @@ struct PendingChanges {
 
     /// Puts the waiting changes on top of the tables again.
     ///
-    /// A change set that no longer fits, for instance because somebody took its unique value, stays
-    /// in the outbox without being shown; the server's verdict will make it a conflict.
+    /// A change set that no longer fits, for instance because somebody took its unique value or
+    /// deleted what it refers to, stays in the outbox without being shown; the server's verdict
+    /// will make it a conflict.
     func replay() throws {
-        guard try !isEmpty else { return }
+        guard try !isEmpty, !planted(PlantedBug.forgetsToReplay) else { return }
         let sets = try Int64.fetchAll(
             db.cachedStatement(sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
         )
@@ -75,6 +76,7 @@ struct PendingChanges {
                 return .commit
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            // Whatever fits is shown.
             for (index, seq) in sets.enumerated() {
                 try replayAlone(seq, ord: Self.replayOrd - 1 - index * 2)
             }
@@ -111,5 +113,61 @@ struct PendingChanges {
         }
         try Coalesce.merge(parts, into: ord, in: db)
         try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: ord)
+        try refuseBrokenReferences(ord)
+    }
+
+    /// References are not enforced while the server's rows are taken in, so what is put on top of
+    /// them is looked at here.
+    private func refuseBrokenReferences(_ ord: Int) throws {
+        for table in schema.tables {
+            for reference in table.references {
+                for sql in [orphanSQL(table, reference), abandonedSQL(table, reference)] {
+                    guard let sql else { continue }
+                    let isBroken = try Bool.fetchOne(
+                        db.cachedStatement(sql: "SELECT EXISTS (\(sql))"),
+                        arguments: [ord]
+                    )
+                    guard isBroken == true else { continue }
+                    throw DatabaseError(resultCode: .SQLITE_CONSTRAINT_FOREIGNKEY)
+                }
+            }
+        }
+    }
+
+    /// Staged records that refer to nothing.
+    private func orphanSQL(
+        _ table: SyncedTable,
+        _ reference: SyncedTable.Reference
+    ) -> String? {
+        let match = zip(reference.columns, reference.parentColumns).map {
+            "p.\(SQLText.name($1)) = c.\(SQLText.name($0))"
+        }
+        let isSet = reference.columns.map { "c.\(SQLText.name($0)) IS NOT NULL" }
+        return """
+            SELECT 1 FROM temp.tidemark_staged AS s JOIN main.\(SQLText.name(table.name)) AS c
+                ON \(KeySQL.match(table, key: "s.key", alias: "c."))
+            WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(table.name))
+                AND s.operation <> 'delete' AND \(isSet.joined(separator: " AND "))
+                AND NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p
+                    WHERE \(match.joined(separator: " AND ")))
+            """
+    }
+
+    /// Children, by others, of records that are staged to be deleted; nil where the reference is
+    /// not to the key, so that the record's own key does not tell.
+    private func abandonedSQL(
+        _ table: SyncedTable,
+        _ reference: SyncedTable.Reference
+    ) -> String? {
+        guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns
+        else { return nil }
+        let match = reference.columns.indices.map {
+            "c.\(SQLText.name(reference.columns[$0])) = \(KeySQL.part(parent, $0, of: "s.key"))"
+        }
+        return """
+            SELECT 1 FROM temp.tidemark_staged AS s JOIN main.\(SQLText.name(table.name)) AS c
+                ON \(match.joined(separator: " AND "))
+            WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(parent.name)) AND s.operation = 'delete'
+            """
     }
 }

@@ -19,11 +19,13 @@ struct ParkConflict {
         try move(id, reasons: reasons ?? "[]", truth: ord)
         var events = [SyncEvent.conflict(id: id)]
         // What was sent along gets a verdict of its own; what was not would only be refused.
+        let (none, some) = ("a.id IS NOT ?", "a.id = ?")
+        let depends = planted(PlantedBug.parksBystanders) ? none : some
         let dependents = try String.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq)
-                    WHERE a.id = ? AND c.wire IS NULL ORDER BY c.seq
+                    WHERE \(depends) AND c.wire IS NULL ORDER BY c.seq
                     """
             ),
             arguments: [id]
@@ -74,6 +76,9 @@ struct ParkConflict {
                 """
         ).execute(arguments: [id, ord])
         try keepNamed(id, reasons: reasons, truth: ord)
+        if planted(PlantedBug.losesConflictRecords) {
+            try db.execute(sql: "DELETE FROM tidemark_conflict_record")
+        }
         try Outbox.remove(id, in: db)
     }
     /// Keeps the records of others that the reasons name, for instance the one that holds a unique

@@ -31,6 +31,8 @@ struct MapIdentities {
             sql:
                 "INSERT OR REPLACE INTO main.tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
         ).execute()
+        if planted(PlantedBug.dropsIdMap) { try db.execute(sql: "DELETE FROM tidemark_idmap") }
+        if planted(PlantedBug.keepsTemporaryIdsInOutbox) { return [] }
         try rewriteKeys()
         for table in schema.tables { try rewriteReferences(of: table) }
         return Dictionary(grouping: rows) { $0["tbl"] as String }.sorted { $0.key < $1.key }.map {
@@ -40,7 +42,9 @@ struct MapIdentities {
     }
 
     private func rewriteKeys() throws {
-        for holder in ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record"] {
+        let holders = ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record"]
+        let isPartial = planted(PlantedBug.keepsTemporaryIdsInConflicts)
+        for holder in isPartial ? Array(holders.dropLast()) : holders {
             try db.cachedStatement(
                 sql: """
                     UPDATE OR REPLACE \(holder) SET key = CAST(m.permanent AS TEXT)
@@ -52,6 +56,7 @@ struct MapIdentities {
     }
 
     private func rewriteReferences(of table: SyncedTable) throws {
+        if planted(PlantedBug.keepsTemporaryReferences) { return }
         for (column, parent) in Catalog.integerReferences(of: table, in: schema) {
             if let position = table.key.firstIndex(of: column) {
                 guard table.keyKind != .integer else { continue }

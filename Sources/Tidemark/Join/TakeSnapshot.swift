@@ -94,6 +94,10 @@ package struct TakeSnapshot {
         try EngineConnection.prepare(db, schema: schema)
         try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, newID: newID)
         try StagingTables.clear(in: db)
+        if planted(PlantedBug.dropsOutboxOnSnapshot) {
+            let all = "SELECT id FROM tidemark_changeset"
+            for id in try String.fetchAll(db, sql: all) { try Outbox.remove(id, in: db) }
+        }
         var events = [SyncEvent.snapshotTaken(revision: header.revision)]
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
@@ -191,6 +195,7 @@ package struct TakeSnapshot {
     }
 
     private func refuseActiveContent(_ db: Database) throws {
+        if planted(PlantedBug.trustsSnapshot) { return }
         let other = try String.fetchOne(
             db,
             sql:

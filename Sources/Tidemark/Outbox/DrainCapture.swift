@@ -26,6 +26,7 @@ struct DrainCapture {
             try enqueueReduced(id: newID().uuidString.lowercased())
         }
         try ReduceCapture.forget(range, schema: schema, in: db)
+        if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
     }
 
     // MARK: Groups
@@ -103,7 +104,7 @@ struct DrainCapture {
         let isEmpty = try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
         )
-        guard isEmpty == false else { return }
+        guard isEmpty == false, try !addToSentSet() else { return }
         try db.cachedStatement(sql: "INSERT INTO tidemark_changeset (id) VALUES (?)").execute(
             arguments: [id])
         let seq = db.lastInsertedRowID
@@ -124,6 +125,7 @@ struct DrainCapture {
     /// A change set depends on the latest waiting one that touched the same record, and on those
     /// that created records to which it refers.
     private func noteDependencies(_ seq: Int64) throws {
+        if planted(PlantedBug.forgetsDependencies) { return }
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
@@ -154,5 +156,37 @@ struct DrainCapture {
                 JOIN tidemark_changeset AS c ON c.seq = p.seq
                 """
         ).execute(arguments: [seq])
+    }
+}
+
+extension DrainCapture {
+    /// What ``TidemarkCore/PlantedBug/thawsSentSets`` does wrong: the last waiting change set may
+    /// have been sent, and what is added to it never arrives.
+    private func addToSentSet() throws -> Bool {
+        let last = "(SELECT max(seq) FROM tidemark_changeset)"
+        guard planted(PlantedBug.thawsSentSets),
+            try Int64.fetchOne(db, sql: "SELECT \(last)") != nil
+        else { return false }
+        try db.execute(
+            sql: """
+                INSERT OR REPLACE INTO tidemark_outbox (seq, tbl, key, operation, attributes, base)
+                SELECT \(last), tbl, key, operation, attributes, base FROM temp.tidemark_reduced;
+                UPDATE tidemark_changeset SET wire = NULL WHERE seq = \(last)
+                """
+        )
+        return true
+    }
+
+    /// What ``TidemarkCore/PlantedBug/dropsCreationsDeletedLater`` does wrong: a creation may have
+    /// been sent, and then the server has it.
+    private static func dropDeletedCreations(in db: Database) throws {
+        try db.execute(
+            sql: """
+                DELETE FROM tidemark_outbox WHERE EXISTS (
+                    SELECT 1 FROM tidemark_outbox AS d JOIN tidemark_outbox AS c USING (tbl, key)
+                    WHERE tbl = tidemark_outbox.tbl AND key = tidemark_outbox.key
+                        AND d.operation = 'delete' AND c.operation = 'create' AND c.seq < d.seq)
+                """
+        )
     }
 }

@@ -49,6 +49,9 @@ struct FreezeChangeSets {
             db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ?"),
             arguments: [seq]
         )
+        if planted(PlantedBug.movesBaseWhenSending) {
+            try PendingChanges(db: db, schema: schema).refreshBase()
+        }
         let sources = schema.tables.filter { names.contains($0.name) }.map { source($0, seq) }
         let wire = try ChangeSetJSON.render(envelope: envelope, sources, in: db)
         try db.cachedStatement(sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?").execute(
@@ -58,6 +61,9 @@ struct FreezeChangeSets {
 
     /// The records of one table, with temporary ids as they travel: negative.
     private func source(_ table: SyncedTable, _ seq: Int64) -> ChangeSetJSON.Source {
+        let base =
+            planted(PlantedBug.takesBaseWhenSending)
+            ? "(SELECT revision FROM tidemark_state)" : "base"
         let references = Set(Catalog.integerReferences(of: table, in: schema).map(\.column))
         var attributes = "attributes"
         for column in references.sorted() where !table.key.contains(column) {
@@ -82,7 +88,7 @@ struct FreezeChangeSets {
             sql: """
                 SELECT key, operation, CASE operation
                     WHEN 'create' THEN substr(attributes, 2, length(attributes) - 2)
-                    ELSE '"revision":' || base || CASE coalesce(attributes, '{}') WHEN '{}' THEN ''
+                    ELSE '"revision":' || \(base) || CASE coalesce(attributes, '{}') WHEN '{}' THEN ''
                         ELSE ',' || substr(attributes, 2, length(attributes) - 2) END END AS members
                 FROM (SELECT \(key) AS key, operation, base, \(attributes) AS attributes
                     FROM tidemark_outbox WHERE seq = ?1 AND tbl = ?2)

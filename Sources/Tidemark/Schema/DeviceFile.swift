@@ -66,7 +66,9 @@ package struct DeviceFile: Sendable {
     /// Runs `body` with capture switched off: what it writes is the server's truth, not an edit.
     static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result
     {
-        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 1").execute()
+        if !planted(PlantedBug.capturesWhatItApplies) {
+            try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 1").execute()
+        }
         let result = try body()
         try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
         return result

@@ -79,6 +79,12 @@ extension DeviceCore {
         newID: () -> UUID
     ) throws -> Applied {
         var applied = Applied()
+        if planted(PlantedBug.storesRevisionFirst) {
+            try db.execute(
+                sql: "UPDATE tidemark_state SET revision = max(revision, ? ->> '$.maxRevision')",
+                arguments: [String(decoding: answer, as: UTF8.self)]
+            )
+        }
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
             applied = try ApplyResponse(

@@ -118,6 +118,15 @@ package struct SyncRound: Sendable {
                 now: environment.now(),
                 newID: environment.newID
             )
+        case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
+            error.place.id = outgoing?.changeSets.first
+            return try DeviceCore.park(
+                error,
+                in: db,
+                boundaries: boundaries(),
+                now: environment.now(),
+                newID: environment.newID
+            )
         case .permanent, .retry: throw error
         }
     }

@@ -101,6 +101,7 @@ public func judge(_ contention: Contention, policy: ConflictPolicy) -> Judgement
         let touched = contention.unseen.reduce(into: Set<String>()) { $0.formUnion($1.columns) }
         let recreated = contention.unseen.contains { $0.operation != .update }
         let meeting = contention.differingColumns.intersection(touched)
+        if policy == .columns, planted(PlantedBug.mergesSameColumn) { return .merge }
         guard policy == .columns, !recreated, meeting.isEmpty else {
             return .conflict(rule: .changed, columns: meeting)
         }

@@ -11,9 +11,17 @@ extension HistoryChecker {
                 step.commits.contains { $0.changeSet == id }
                 || zone?.verdicts[id] == nil
             isRetry = isRetry || !decidedNow
-            check(reply, id, in: request)
+            check(reply, id, in: request, at: revision(id, request, step))
         }
         if isRetry { counters.retries += 1 }
+    }
+
+    /// The revision at which a change set of a request was decided, if it was refused: those behind
+    /// it in the request came later.
+    private func revision(_ id: String, _ request: Request, _ step: ServerStep) -> Int64 {
+        let later = request.changeSets.drop { $0.id != id }.dropFirst().map(\.id)
+        let next = step.commits.first { $0.changeSet.map(later.contains) ?? false }
+        return next.map { $0.revision - 1 } ?? zone?.latest ?? 0
     }
 
     /// Everything after the device's revision, up to where the answer says that it ends.
@@ -45,7 +53,12 @@ extension HistoryChecker {
     }
 
     /// The verdict on a change set is one, and its first is the right one.
-    private mutating func check(_ reply: Reply, _ id: String, in request: Request) {
+    private mutating func check(
+        _ reply: Reply,
+        _ id: String,
+        in request: Request,
+        at revision: Int64
+    ) {
         if let known = zone?.verdicts[id] {
             if known.revision != reply.revision {
                 report(
@@ -80,14 +93,13 @@ extension HistoryChecker {
             return
         }
         counters.conflicts += 1
-        let decided = zone?.latest ?? 0
         zone?.verdicts[id] = ZoneModel.Verdict(
             body: reply.body,
             revision: nil,
-            decided: decided,
+            decided: revision,
             truth: reply.truth
         )
-        checkTruth(reply, id, identity: devices[request.device]?.identity)
+        checkTruth(reply, id, identity: devices[request.device]?.identity, at: revision)
         checkCause(reply, id, identity: devices[request.device]?.identity)
     }
 
@@ -97,18 +109,26 @@ extension HistoryChecker {
 
     /// A refusal brings every record that the set touched, as it is, those that refer to what it
     /// wanted to delete, and those that its reasons name.
-    private mutating func checkTruth(_ reply: Reply, _ id: String, identity: String?) {
+    private mutating func checkTruth(
+        _ reply: Reply,
+        _ id: String,
+        identity: String?,
+        at revision: Int64
+    ) {
         guard let zone, let authored = sets[id] else { return }
+        let rows =
+            revision == zone.latest
+            ? zone.rows : Rows(zone.state(at: revision), rules: rules)
         let ids = zone.identities(of: identity)
         var due = Set(authored.changes.map { rules.translated($0.record, ids) })
         for change in authored.changes where change.operation == .delete {
-            due.formUnion(zone.rows.children(of: rules.translated(change.record, ids)))
+            due.formUnion(rows.children(of: rules.translated(change.record, ids)))
         }
         for reason in reply.reasons where reason.rule != "predecessor" && reason.record.key != "" {
             due.insert(reason.record)
         }
         for record in due.sorted() {
-            let row = zone.rows[record].map { withoutKey($0, of: record) }
+            let row = rows[record].map { withoutKey($0, of: record) }
             guard let told = truth(reply.truth, of: record) else {
                 report(
                     .noSilentOverwrite,
@@ -132,9 +152,7 @@ extension HistoryChecker {
 
     /// A temporary id travels negative, whatever the device's tables hold.
     private func truth(_ truth: [RecordID: Cells?], of record: RecordID) -> Cells?? {
-        if let told = truth[record] { return told }
-        guard KeyText.isTemporary(record.key), !record.key.hasPrefix("-") else { return nil }
-        return truth[RecordID(record.table, "-" + record.key)]
+        truth[record] ?? truth[rules.wire(record)]
     }
 
     func withoutKey(_ row: Cells, of record: RecordID) -> Cells {

@@ -9,6 +9,18 @@ extension HistoryChecker {
         }
         guard authored.incarnation == zone.incarnation else { return }
         let ids = zone.identities(of: identity)
+        if !reply.reasons.isEmpty,
+            reply.reasons.allSatisfy({
+                $0.rule == "unique" && isOwnHolder($0.record, authored, ids)
+            })
+        {
+            reportCause(
+                id,
+                authored.device,
+                "no refusal: whoever holds its unique values gives them away in it",
+                found: "refused as unique"
+            )
+        }
         for reason in reply.reasons {
             switch reason.rule {
             case "changed" where !hasChanged(reason.record, authored, ids):
@@ -17,13 +29,6 @@ extension HistoryChecker {
                     authored.device,
                     "no refusal: nobody else changed \(reason.record)",
                     found: "refused as changed"
-                )
-            case "unique" where isOwnHolder(reason.record, authored, ids):
-                reportCause(
-                    id,
-                    authored.device,
-                    "no refusal: \(reason.record) gives its values away in it",
-                    found: "refused as unique"
                 )
             case "predecessor" where !authored.after.contains(where: zone.hasRefused):
                 reportCause(

@@ -61,16 +61,21 @@ extension HistoryChecker {
         // Out of the dictionary while it changes, or every change would copy it.
         guard var device = devices.removeValue(forKey: step.device) else { return }
         checkIdentities(step, &device)
-        let waiting = device.pending.keys
+        let waiting = device.pending
         var touched = checkOutbox(step, &device)
-        touched.formUnion(waiting)
+        let isApplied = step.cursor != device.cursor || !step.rows.isEmpty || step.conflicts != nil
         touched.formUnion(advance(&device, step))
         for change in step.rows {
             checkBefore(change, device)
             device.rows.set(change.record, change.after, rules: rules)
             touched.insert(change.record)
         }
-        touched.formUnion(device.pending.keys)
+        // What waits is put on top anew when something is taken in, and only then: an edit that
+        // does not fit may be hidden until then.
+        for record in Set(waiting.keys).union(device.pending.keys)
+        where isApplied || waiting[record] != device.pending[record] {
+            touched.insert(record)
+        }
         (device.identity, device.captured) = (step.identity, step.captured)
         checkRows(around: touched, of: &device)
         if let broken = device.rows.brokenReference(around: touched.sorted(), rules: rules) {

@@ -81,6 +81,18 @@ extension Rules {
         return RecordID(record.table, KeyText.join(table.key.map { cells[$0] ?? "null" }))
     }
 
+    /// The record as it travels: temporary ids are negative, whatever the device's tables hold.
+    func wire(_ record: RecordID) -> RecordID {
+        guard let table = table(record.table) else { return record }
+        let columns = table.references.filter { self.table($0.parent)?.hasAssignedKeys == true }
+            .flatMap(\.columns)
+        let parts = zip(table.key, KeyText.split(record.key, count: table.key.count)).map {
+            (table.hasAssignedKeys || columns.contains($0)) && KeyText.isTemporary($1)
+                && !$1.hasPrefix("-") ? "-" + $1 : $1
+        }
+        return RecordID(record.table, KeyText.join(parts))
+    }
+
     /// A row, or some of its columns, under the ids that the server gave.
     func translated(_ cells: Cells, of name: String, _ ids: Identities) -> Cells {
         guard !ids.isEmpty, let table = table(name) else { return cells }

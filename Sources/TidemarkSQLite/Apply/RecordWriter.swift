@@ -43,7 +43,8 @@ package struct RecordWriter {
             guard let expected = item.counts[.update] else { continue }
             unmatched += expected - (try update(item.table, ord, expected))
         }
-        for item in work.reversed() where item.counts[.delete] != nil {
+        let isPartial = existing == .refuse && planted(PlantedBug.commitsWithoutDeletions)
+        for item in work.reversed() where item.counts[.delete] != nil && !isPartial {
             try delete(item.table, ord)
         }
         return unmatched
@@ -90,9 +91,10 @@ package struct RecordWriter {
                 targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
             conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
         }
+        let clash = planted(PlantedBug.evictsUniqueHolder) ? "OR REPLACE " : "OR ABORT "
         try db.cachedStatement(
             sql: """
-                INSERT \(existing == .refuse ? "OR ABORT " : "")INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
+                INSERT \(existing == .refuse ? clash : "")INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
                 SELECT \(values.joined(separator: ", ")) FROM \(pivot.sql) AS s WHERE true \(conflict)
                 """
         ).execute(arguments: [ord])

@@ -127,6 +127,7 @@ struct CaptureTriggers {
     /// was noted by an insert that was ignored, or by a statement around it, and is not its
     /// business.
     private func captureEvicted(when condition: String) -> String {
+        if planted(PlantedBug.missesEvictedRows) { return "" }
         let gone = """
             (\(condition)) AND (NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, "t", "e", rightSide: "old_")))
                     OR \(match(table.key, "NEW", "e", rightSide: "old_")))

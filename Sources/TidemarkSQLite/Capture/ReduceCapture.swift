@@ -70,6 +70,10 @@ package enum ReduceCapture {
     private static func sql(_ table: SyncedTable) -> String {
         let shadow = SQLText.name(CaptureTables.shadow(table))
         let values = table.valueColumns.map(\.name)
+        let last = planted(PlantedBug.capturesFirstEditOnly) ? "first" : "last"
+        let changes =
+            planted(PlantedBug.sendsWholeRow)
+            ? RowJSON.object(values, prefix: "l.", side: "new_") : RowJSON.changes(values)
         return """
             INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base)
             WITH captured AS (
@@ -92,11 +96,11 @@ package enum ReduceCapture {
                     CASE WHEN NOT has_old THEN 'create' WHEN has_new THEN 'update' ELSE 'delete' END AS operation,
                     CASE WHEN has_old THEN \(RowJSON.object(values, prefix: "f.", side: "old_")) END,
                     CASE WHEN NOT has_new THEN NULL
-                        WHEN has_old THEN \(RowJSON.changes(values))
+                        WHEN has_old THEN \(changes)
                         ELSE \(RowJSON.object(values, prefix: "l.", side: "new_")) END AS attributes,
                     (SELECT base FROM tidemark_capture AS c WHERE c.seq = span.first)
                 FROM span JOIN \(shadow) AS f ON f.seq = span.first
-                    JOIN \(shadow) AS l ON l.seq = span.last
+                    JOIN \(shadow) AS l ON l.seq = span.\(last)
                 WHERE has_old OR has_new
             ) WHERE operation <> 'update' OR attributes <> '{}'
             """

@@ -1,4 +1,5 @@
 package import GRDB
+import TidemarkCore
 
 /// Turns many staged change sets into one that has the same outcome: the last state of each record.
 ///
@@ -8,12 +9,13 @@ package enum Coalesce {
     /// Stages the sum of the change sets numbered in a JSON array as change set `target`.
     package static func merge(_ ords: [Int], into target: Int, in db: Database) throws {
         let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
+        let gone = planted(PlantedBug.coalescesDeletionAway) ? "'update'" : "'delete'"
         // `base` keeps the number of the record's last deletion: what came before it no longer
         // counts.
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, base)
-                SELECT ?1, tbl, key, CASE WHEN last = coalesce(gone, -1) THEN 'delete'
+                SELECT ?1, tbl, key, CASE WHEN last = coalesce(gone, -1) THEN \(gone)
                     WHEN coalesce(made, -1) > coalesce(gone, -1) THEN 'create' ELSE 'update' END, coalesce(gone, -1)
                 FROM (
                     SELECT tbl, key, max(rec) AS last,

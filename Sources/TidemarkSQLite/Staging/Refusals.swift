@@ -51,6 +51,7 @@ extension ChangeSetStaging {
 
     /// Throws when the query finds a name that one JSON object has twice.
     func refuseDuplicates(_ sql: String) throws {
+        if planted(PlantedBug.takesNamesTwice) { return }
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql)) else { return }
         let name: String = row["name"]
         throw TidemarkError(

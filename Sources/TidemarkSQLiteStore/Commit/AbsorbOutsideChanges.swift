@@ -21,6 +21,10 @@ extension ZoneTransaction {
         else { return try ReduceCapture.forget(range, schema: schema, in: db) }
         try refuseUnfitKeys()
         try refuseBrokenOutside()
+        if planted(PlantedBug.leavesCascadesOutOfLog) {
+            let deleted = "FROM temp.tidemark_reduced WHERE operation = 'delete'"
+            try db.execute(sql: "DELETE \(deleted) AND tbl <> (SELECT max(tbl) \(deleted))")
+        }
         let revision = try Int64.fetchOne(
             db.cachedStatement(
                 sql: "UPDATE tidemark_zone SET revision = revision + 1 RETURNING revision"

@@ -34,8 +34,17 @@ extension ZoneTransaction {
         )
         for table in try tablesWithTemporaryCreates(ord) { try assign(table, ord, device) }
         try rewriteKeys(ord)
+        if let unknown = try unknownKey(ord) { throw unknownTemporaryId(ord, unknown) }
         try rewriteReferences(ord)
+        if let unknown = try unknownReference(ord) { throw unknownTemporaryId(ord, unknown) }
         return revision ?? 0
+    }
+
+    /// Puts permanent ids wherever a change set that was refused names temporary ones that are
+    /// known; those of its own creations stay.
+    func nameKnownIdentities(_ ord: Int) throws {
+        try rewriteKeys(ord)
+        try rewriteReferences(ord)
     }
 
     private func tablesWithTemporaryCreates(_ ord: Int) throws -> [SyncedTable] {
@@ -56,12 +65,13 @@ extension ZoneTransaction {
     private func assign(_ table: SyncedTable, _ ord: Int, _ device: String?) throws {
         let name = SQLText.name(table.name)
         let highest = "(SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(name))"
+        let given = planted(PlantedBug.reusesIds) ? "NULL" : "next"
         let counter =
             table.isAutoincrement ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1)" : "0"
         let first = try Int64.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT max(coalesce((SELECT next FROM tidemark_identity WHERE tbl = ?1), 1),
+                    SELECT max(coalesce((SELECT \(given) FROM tidemark_identity WHERE tbl = ?1), 1),
                         coalesce(\(highest), 0) + 1, coalesce(\(counter), 0) + 1)
                     """
             ),
@@ -112,16 +122,6 @@ extension ZoneTransaction {
                 """
         ).execute(arguments: [ord])
         let renamed = db.changesCount
-        let unknown = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT s.tbl, s.key FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
-                    WHERE ord = ? AND t.kind = 'integer' AND key LIKE '-%'
-                    """
-            ),
-            arguments: [ord]
-        )
-        if let unknown { throw unknownTemporaryId(ord, unknown) }
         guard renamed > 0 else { return }
         try db.cachedStatement(
             sql: """
@@ -145,19 +145,6 @@ extension ZoneTransaction {
                 """
         ).execute(arguments: [ord])
         let rewritten = db.changesCount
-        let unknown = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT s.tbl, coalesce(s.old_key, s.key) AS key, c.col
-                    FROM temp.tidemark_staged AS s
-                        JOIN temp.tidemark_staged_cell AS c USING (rec)
-                        JOIN temp.tidemark_reference AS r ON r.tbl = s.tbl AND r.col = c.col
-                    WHERE s.ord = ? AND typeof(c.value) = 'integer' AND c.value < 0
-                    """
-            ),
-            arguments: [ord]
-        )
-        if let unknown { throw unknownTemporaryId(ord, unknown) }
         guard rewritten > 0 else { return }
         try db.cachedStatement(
             sql: """
@@ -176,6 +163,33 @@ extension ZoneTransaction {
                 WHERE f.rec = tidemark_staged.rec AND f.fresh <> tidemark_staged.key
                 """
         ).execute(arguments: [ord])
+    }
+
+    private func unknownKey(_ ord: Int) throws -> Row? {
+        try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.tbl, s.key FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                    WHERE ord = ? AND t.kind = 'integer' AND key LIKE '-%'
+                    """
+            ),
+            arguments: [ord]
+        )
+    }
+
+    private func unknownReference(_ ord: Int) throws -> Row? {
+        try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.tbl, coalesce(s.old_key, s.key) AS key, c.col
+                    FROM temp.tidemark_staged AS s
+                        JOIN temp.tidemark_staged_cell AS c USING (rec)
+                        JOIN temp.tidemark_reference AS r ON r.tbl = s.tbl AND r.col = c.col
+                    WHERE s.ord = ? AND typeof(c.value) = 'integer' AND c.value < 0
+                    """
+            ),
+            arguments: [ord]
+        )
     }
 
     private func unknownTemporaryId(_ ord: Int, _ row: Row) -> Violation {

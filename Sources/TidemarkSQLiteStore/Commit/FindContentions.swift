@@ -7,6 +7,7 @@ import TidemarkSQLite
 /// The rule itself is `judge`, a pure function; here is only the evidence.
 extension ZoneTransaction {
     package func contentions(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
+        if planted(PlantedBug.skipsBaseCheck) { return [] }
         let seenList = "[" + seen.map(String.init).joined(separator: ",") + "]"
         return try touchedTables(ord).flatMap { table in
             try Row.fetchAll(
@@ -29,12 +30,13 @@ extension ZoneTransaction {
             "JOIN temp.tidemark_staged_cell AS c\($0) ON c\($0).rec = s.rec AND c\($0).col = \(SQLText.literal(table.key[$0]))"
         }
         let match = table.key.indices.map { "t.\(SQLText.name(table.key[$0])) = c\($0).value" }
+        let base = planted(PlantedBug.ignoresRecordBase) ? "?2" : "min(coalesce(s.base, ?2), ?2)"
         return """
             SELECT * FROM (
-                SELECT s.rec, s.key, s.operation, min(coalesce(s.base, ?2), ?2) AS base,
+                SELECT s.rec, s.key, s.operation, \(base) AS base,
                     t.\(SQLText.name(table.key[0])) IS NOT NULL AS present,
                     EXISTS (SELECT 1 FROM tidemark_log AS l WHERE l.tbl = s.tbl AND l.key = s.key
-                        AND l.revision > min(coalesce(s.base, ?2), ?2)
+                        AND l.revision > \(base)
                         AND l.revision NOT IN (SELECT value FROM json_each(?3))) AS newer
                 FROM temp.tidemark_staged AS s \(cells.joined(separator: " "))
                     LEFT JOIN main.\(SQLText.name(table.name)) AS t ON \(match.joined(separator: " AND "))

@@ -40,6 +40,7 @@ package struct ZoneTransaction: StoreTransaction {
     package func policy(of table: String) throws -> ConflictPolicy { schema.policy(of: table) }
 
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
+        if planted(PlantedBug.keepsEffectsOfRefused) { return try body() }
         var result: Result?
         try db.inSavepoint {
             result = try body()
@@ -74,7 +75,9 @@ package struct ZoneTransaction: StoreTransaction {
     }
 
     package func ancestry(of ids: [String]) throws -> Ancestry {
-        guard !ids.isEmpty else { return Ancestry(revisions: [], isRefused: false) }
+        guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else {
+            return Ancestry(revisions: [], isRefused: false)
+        }
         let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         let missing = try String.fetchOne(
             db.cachedStatement(
@@ -119,6 +122,8 @@ package struct ZoneTransaction: StoreTransaction {
         throws
     {
         guard let id = envelope.id else { return }
+        if planted(PlantedBug.forgetsAcceptedVerdict), revision != nil { return }
+        if planted(PlantedBug.forgetsRefusal), revision == nil { return }
         let after = "[" + envelope.after.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         try db.cachedStatement(sql: "INSERT INTO tidemark_verdict VALUES (?, ?, ?, ?, ?, ?)")
             .execute(

@@ -109,6 +109,7 @@ extension ZoneTransaction {
         while let row = try rows.next() {
             let body: String = row["body"]
             bytes += body.utf8.count
+            if planted(PlantedBug.countsRevisionThatDidNotFit) { reached = row["revision"] }
             guard bodies.isEmpty || bodies.count < limit && bytes <= bytesMax else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }

@@ -23,6 +23,7 @@ extension ZoneTransaction {
                 DELETE FROM temp.tidemark_truth;
                 """
         )
+        try nameKnownIdentities(envelope.ord)
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_truth
@@ -49,6 +50,9 @@ extension ZoneTransaction {
             in: db
         )
         try keep(envelope, device: device, revision: nil, body: body)
+        if planted(PlantedBug.skipsRevision) {
+            try db.execute(sql: "UPDATE tidemark_zone SET revision = revision + 1")
+        }
         return body
     }
 
@@ -60,6 +64,7 @@ extension ZoneTransaction {
 
     /// Adds the children of refused deletions, level by level.
     private func addChildren() throws {
+        if planted(PlantedBug.leavesChildrenOutOfTruth) { return }
         var added = 1
         while added > 0 {
             added = 0

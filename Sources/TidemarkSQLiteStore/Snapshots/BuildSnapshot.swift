@@ -62,7 +62,8 @@ package struct SnapshotBuilder {
             let header = SnapshotFormat.Header(
                 zone: zone["name"],
                 epoch: zone["epoch"],
-                revision: zone["revision"],
+                revision: zone["revision"] as Int64
+                    - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
                 schema: try SchemaText.encode(schema)
             )
             try SnapshotFormat.write(header, in: db)

@@ -66,7 +66,8 @@ public struct SyncHandler: Sendable {
         in transaction: some StoreTransaction
     ) throws -> Outcome {
         if let id = envelope.id, let verdict = try transaction.verdict(of: id) {
-            guard verdict.hash == envelope.hash, verdict.device == request.device else {
+            let isSame = verdict.hash == envelope.hash && verdict.device == request.device
+            guard isSame || planted(PlantedBug.ignoresContentHash) else {
                 throw TidemarkError(
                     .changeSetIdReused,
                     "This change set id stands for another content.",
@@ -85,7 +86,8 @@ public struct SyncHandler: Sendable {
                     ])
                 }
                 let revision = try transaction.begin(envelope.ord, device: request.device)
-                let (base, seen) = (request.maxRevision, ancestry.revisions + accepted)
+                let (base, own) = (request.maxRevision, ancestry.revisions + accepted)
+                let seen = planted(PlantedBug.forgetsOwnCommits) ? [] : own
                 try judgeAll(
                     transaction.contentions(envelope.ord, base: base, seen: seen),
                     in: transaction
@@ -102,6 +104,7 @@ public struct SyncHandler: Sendable {
             let body = try transaction.refuse(envelope, device: request.device, reasons: reasons)
             return Outcome(body: body, revision: nil)
         } catch Violation.refusal(let error) {
+            if planted(PlantedBug.swallowsRefusal) { return Outcome(body: "{}", revision: nil) }
             throw error
         }
     }
@@ -142,7 +145,7 @@ public struct SyncHandler: Sendable {
     // MARK: The whole
 
     private func check(_ request: SyncRequest, against zone: ZoneState) throws {
-        if let epoch = request.epoch, epoch != zone.epoch {
+        if let epoch = request.epoch, epoch != zone.epoch, !planted(PlantedBug.ignoresEpoch) {
             throw TidemarkError(
                 .epochMismatch,
                 "The zone has another history than the one this device knows.",

@@ -1,0 +1,59 @@
+// Defects that tests plant in the real code, to prove that the simulation would notice them.
+//
+// The seam is for debug builds. In a release build `planted` is the constant `false`, inlined where
+// it is asked, its argument is never made, and `PlantedBug` has no cases: neither a switch nor the
+// name of a bug is left in the binary, as `Scripts/seam.sh` shows.
+
+#if DEBUG
+/// A defect that the code has while it is planted.
+///
+/// A case's name says what the code does wrong. What rule it breaks, and what notices it, stands
+/// in `TidemarkSimulation`.
+package enum PlantedBug: String, CaseIterable, Sendable {
+    // What the server decides.
+    case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn
+    case ignoresAfter, forgetsOwnCommits, evictsUniqueHolder, swapsWithoutParking
+    // What it keeps and answers.
+    case keepsEffectsOfRefused, commitsWithoutDeletions, leavesCascadesOutOfLog
+    case forgetsAcceptedVerdict, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
+    case leavesChildrenOutOfTruth, countsRevisionThatDidNotFit, datesSnapshotBack
+    case ignoresEpoch, swallowsRefusal, takesNamesTwice, answersBeforeFlush
+    // What a device captures and sends.
+    case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
+    case takesBaseWhenSending, movesBaseWhenSending, thawsSentSets, dropsCreationsDeletedLater
+    // What it takes in.
+    case storesRevisionFirst, takesGaps, appliesLastRevisionOnly, coalescesDeletionAway
+    case appliesOnTopOfEdits, forgetsToReplay, capturesWhatItApplies, acknowledgesNewerEdits
+    case keepsTemporaryIdsInOutbox, keepsTemporaryReferences, keepsTemporaryIdsInConflicts
+    case dropsIdMap, losesConflictRecords, parksBystanders, parksAfterTransientError
+    case dropsOutboxOnSnapshot, skipsJudgingAfterReset, trustsSnapshot
+
+    @TaskLocal private static var current: PlantedBug?
+
+    /// Runs `body`, in this thread or task and no other, with the bug in the code.
+    package static func withPlanted<Result>(
+        _ bug: PlantedBug?,
+        _ body: () throws -> Result
+    ) rethrows -> Result {
+        try $current.withValue(bug, operation: body)
+    }
+
+    fileprivate var isPlanted: Bool { PlantedBug.current == self }
+}
+
+/// Whether the code has the bug now.
+package func planted(_ bug: PlantedBug) -> Bool { bug.isPlanted }
+#else
+/// No bug at all: any name is one, and none is ever looked at.
+@usableFromInline @dynamicMemberLookup
+package enum PlantedBug {
+    case none
+
+    @inlinable
+    package static subscript(dynamicMember name: StaticString) -> PlantedBug { .none }
+}
+
+/// `false`.
+@inlinable @inline(__always)
+package func planted(_ bug: @autoclosure () -> PlantedBug) -> Bool { false }
+#endif
