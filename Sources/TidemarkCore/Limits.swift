@@ -18,6 +18,13 @@ public struct Limits: Hashable, Sendable {
     public var relatedRecordsMax = 10_000
     /// The columns of a synced table (capture keeps two copies of each; SQLite allows 2,000).
     public var columnsPerTableMax = 900
+    /// How far a device's clock may be ahead of the server's before the server's counts instead, in
+    /// milliseconds.
+    public var clockSkewMillisecondsMax: Int64 = 300_000
+    /// The overruled values of one device that an answer brings, in change sets that overruled.
+    public var overruledPerAnswerMax = 1_000
+    /// The times that a refused change is merged by the app's function before a person is asked.
+    public var mergesMax = 8
     /// The bytes of a table or column name.
     public var nameBytesMax = 128
 

@@ -22,6 +22,7 @@ public final class EmbeddedStore: SyncService {
     private let pool: DatabasePool
     private let handler: SyncHandler
     private let snapshots: SnapshotCache
+    private let now: @Sendable () -> Int64
 
     /// Opens a zone's file, and adopts it when it is not a zone yet.
     ///
@@ -30,8 +31,10 @@ public final class EmbeddedStore: SyncService {
     ///   - schemaSQL: Statements that make the tables when the file has none yet.
     ///   - newEpoch: A random id for a new history.
     ///   - excluding: Tables to leave alone.
-    ///   - policies: The conflict policy of each table that has another than `reject`.
+    ///   - policies: The conflict policy of each table, and of each `table.column`, that has one of
+    ///     its own; the default is `reject`.
     ///   - limits: The bounds on requests and answers.
+    ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
     ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` when the file is no database or cannot
     ///   be written.
@@ -41,8 +44,10 @@ public final class EmbeddedStore: SyncService {
         newEpoch: UUID,
         excluding: Set<String> = [],
         policies: [String: ConflictPolicy] = [:],
-        limits: Limits = .standard
+        limits: Limits = .standard,
+        now: (@Sendable () -> Int64)? = nil
     ) throws {
+        self.now = now ?? SystemClock.milliseconds
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.zone"
@@ -85,10 +90,10 @@ public final class EmbeddedStore: SyncService {
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try check(zone)
-        let (handler, schema) = (handler, schema)
+        let (handler, schema, now) = (handler, schema, now)
         return try await inTransaction { db in
             try EngineConnection.prepare(db, schema: schema)
-            let transaction = try ZoneTransaction(db, schema: schema)
+            let transaction = try ZoneTransaction(db, schema: schema, now: now())
             return Array(try handler.handle(body, in: transaction).utf8)
         }
     }
@@ -96,12 +101,12 @@ public final class EmbeddedStore: SyncService {
     /// A snapshot of the zone at its latest revision, built when there is none yet.
     public func snapshot(zone: String) async throws -> SnapshotFile {
         try check(zone)
-        let schema = schema
+        let (schema, now) = (schema, now)
         // Changes from outside between the absorption and the copy ask for another round.
         for _ in 0..<20 {
             let state = try await inTransaction { db in
                 try EngineConnection.prepare(db, schema: schema)
-                let transaction = try ZoneTransaction(db, schema: schema)
+                let transaction = try ZoneTransaction(db, schema: schema, now: now())
                 try transaction.absorbOutsideChanges()
                 return try transaction.zone()
             }
@@ -131,8 +136,10 @@ public final class EmbeddedStore: SyncService {
 
     /// The latest revision and epoch, for people and logs.
     public func state() async throws -> ZoneState {
-        let schema = schema
-        return try await inTransaction { try ZoneTransaction($0, schema: schema).zone() }
+        let (schema, now) = (schema, now)
+        return try await inTransaction {
+            try ZoneTransaction($0, schema: schema, now: now()).zone()
+        }
     }
 
     /// Closes the file.

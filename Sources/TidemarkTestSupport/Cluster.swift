@@ -19,17 +19,26 @@ public final class Cluster: Sendable {
     public let store: EmbeddedStore
 
     /// Makes a server with an empty zone of the given tables, and the rows that `seed` inserts.
+    ///
+    /// `now` is the server's clock, in milliseconds since 1970, where it is not the system's.
     public init(
         schema: String,
         seed: String = "",
         policies: [String: ConflictPolicy] = [:],
-        limits: Limits = .standard
+        limits: Limits = .standard,
+        now: (@Sendable () -> Int64)? = nil
     ) throws {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let path = folder.appendingPathComponent("zone.sqlite").path
         try DatabaseQueue(path: path).write { try $0.execute(sql: schema + ";" + seed) }
-        store = try EmbeddedStore(path: path, newEpoch: UUID(), policies: policies, limits: limits)
+        store = try EmbeddedStore(
+            path: path,
+            newEpoch: UUID(),
+            policies: policies,
+            limits: limits,
+            now: now
+        )
     }
 
     deinit {
@@ -49,14 +58,18 @@ public final class Cluster: Sendable {
         try DatabaseQueue(path: zonePath).write { try $0.execute(sql: sql) }
     }
 
-    /// Joins a new device.
-    public func device(_ name: String) async throws -> TestDevice {
+    /// Joins a new device; `clock` is its own, in milliseconds since 1970, where it is not the
+    /// system's.
+    public func device(
+        _ name: String,
+        clock: (@Sendable () -> Int64)? = nil
+    ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
         let transport = InProcessTransport(to: store)
         _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(
             path: path
         )
-        return try await TestDevice(path: path, transport: transport, in: self)
+        return try await TestDevice(path: path, transport: transport, clock: clock, in: self)
     }
 
     /// The rows of a query in the server's file, each as text joined by `|`, NULL as nothing.

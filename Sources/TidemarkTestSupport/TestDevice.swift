@@ -17,19 +17,35 @@ public final class TestDevice: Sendable {
 
     /// Keeps the folder of its file.
     private let cluster: Cluster
+    private let clock: (@Sendable () -> Int64)?
 
-    init(path: String, transport: InProcessTransport, in cluster: Cluster) async throws {
+    init(
+        path: String,
+        transport: InProcessTransport,
+        clock: (@Sendable () -> Int64)? = nil,
+        in cluster: Cluster
+    ) async throws {
         (self.path, self.transport, self.cluster) = (path, transport, cluster)
+        self.clock = clock
         var configuration = Configuration()
         // Two engines on one file wait for each other, as two processes would.
         configuration.busyMode = .timeout(10)
         database = try DatabasePool(path: path, configuration: configuration)
-        engine = try await SyncEngine(database, server: "http://cluster.test", transport: transport)
+        let system = SyncEngine.Environment.system
+        let wall = clock.map { clock in
+            { @Sendable in Date(timeIntervalSince1970: Double(clock()) / 1_000) }
+        }
+        engine = try await SyncEngine(
+            database,
+            server: "http://cluster.test",
+            transport: transport,
+            environment: .init(now: wall ?? system.now, newID: system.newID)
+        )
     }
 
     /// Opens the same file again, as after a crash or a restart of the app.
     public func reopened() async throws -> TestDevice {
-        try await TestDevice(path: path, transport: transport, in: cluster)
+        try await TestDevice(path: path, transport: transport, clock: clock, in: cluster)
     }
 
     /// Runs SQL as the app, in one transaction.

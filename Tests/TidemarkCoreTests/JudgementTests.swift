@@ -80,11 +80,11 @@ import TidemarkCore
     }
 
     @Test(arguments: ConflictPolicy.allCases)
-    func `both devices write the same value, and only merging by columns lets it pass`(
+    func `both devices write the same value, and only rejecting does not let it pass`(
         policy: ConflictPolicy
     ) throws {
         let same = try contention(.update, "updated a", differing: [])
-        #expect(judge(same, policy: policy) == (policy == .columns ? .merge : .changed([])))
+        #expect(judge(same, policy: policy) == (policy == .reject ? .changed([]) : .merge))
     }
 
     @Test func `a conflict names the columns where both met, and no others`() throws {

@@ -33,7 +33,8 @@ import TidemarkCore
             limits.requestBytesMax, limits.responseBytesMax, limits.changeSetsPerRequestMax,
             limits.revisionsPerAnswerMax, limits.catchUpBytesMax, limits.outgoingBytesTarget,
             limits.jsonDepthMax, limits.relatedRecordsMax, limits.columnsPerTableMax,
-            limits.nameBytesMax,
+            limits.nameBytesMax, Int(limits.clockSkewMillisecondsMax),
+            limits.overruledPerAnswerMax, limits.mergesMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
         #expect(bounds.count == Mirror(reflecting: limits).children.count)

@@ -102,7 +102,7 @@ import TidemarkCore
 
     @Test func `a policy of a newer server falls back to the default`() throws {
         let json = try forged(["CREATE TABLE t (id INTEGER PRIMARY KEY)"])
-            .replacingOccurrences(of: "reject", with: "latest")
+            .replacingOccurrences(of: "reject", with: "ofTheFuture")
         #expect(try SchemaText.decode(json).policy(of: "t") == .reject)
     }
 }

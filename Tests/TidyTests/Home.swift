@@ -28,6 +28,11 @@ struct Home {
             reason: "the pause of `device sync --watch`"
         ),
         Home(
+            path: "Sources/TidemarkSQLiteStore/SystemClock.swift",
+            calls: ["Date()"],
+            reason: "the one place where the server takes the time from the system"
+        ),
+        Home(
             path: "Sources/TidemarkCLI/Commands/Relay.swift",
             calls: ["Task.sleep"],
             reason: "waits for the signal that ends the process"

@@ -7,6 +7,8 @@ struct AnswerEnvelope {
     let maxRevision: Int64
     let hasMore: Bool
     let changeSets: String
+    /// Notes of values that others overruled, a JSON array.
+    let overruled: String
 
     /// Reads the envelope.
     ///
@@ -17,7 +19,7 @@ struct AnswerEnvelope {
             db.cachedStatement(
                 sql: """
                     SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.more' AS more,
-                        ?1 -> '$.changeSets' AS sets
+                        ?1 -> '$.changeSets' AS sets, coalesce(?1 -> '$.overruled', '[]') AS overruled
                     WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
                         AND json_type(?1, '$.changeSets') = 'array'
                     """
@@ -41,7 +43,7 @@ struct AnswerEnvelope {
         }
         maxRevision = revision
         hasMore = row["more"] as Bool? ?? false
-        changeSets = row["sets"]
+        (changeSets, overruled) = (row["sets"], row["overruled"])
     }
 }
 

@@ -20,7 +20,7 @@ struct ApplyResponse {
     let db: Database
     let file: DeviceFile
     let limits: Limits
-    let now: String
+    let now: Date
 
     /// Applies the answer to a request made at revision `requested`.
     func apply(
@@ -34,8 +34,13 @@ struct ApplyResponse {
         }
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
         let envelope = try AnswerEnvelope(body, file: file, in: db)
-        try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, newID: newID)
+        try DrainCapture(db: db, schema: file.schema).drain(
+            boundaries: boundaries,
+            now: now,
+            newID: newID
+        )
         try stage(envelope, with: staging)
+        try DeviceClock.receiveStaged(db)
         let answered = try AnsweredSets(after: requested, through: envelope.maxRevision, in: db)
         var applied = Applied(revision: envelope.maxRevision, hasMore: envelope.hasMore)
         try DeviceFile.whileApplying(db) {
@@ -44,6 +49,7 @@ struct ApplyResponse {
             try pending.rewind()
             applied.events += try write(answered, revision: envelope.maxRevision)
             applied.events += try settle(answered)
+            applied.events += try keepOverruled(envelope, newID: newID)
             try pending.refreshBase()
             try pending.replay()
         }
@@ -51,7 +57,7 @@ struct ApplyResponse {
             envelope.maxRevision
         ])
         try db.cachedStatement(sql: "UPDATE tidemark_device SET contact = ?").execute(arguments: [
-            now
+            Timestamp.text(now)
         ])
         applied.settledCount = answered.accepted.count + answered.refused.count
         applied.hasPending =
@@ -126,15 +132,34 @@ struct ApplyResponse {
         for ord in answered.accepted.map(\.ord) {
             events += try MapIdentities(db: db, schema: file.schema).map(ord: ord)
         }
-        for item in answered.accepted { try Outbox.remove(item.id, in: db) }
+        let overruled = OverruledValues(db: db, now: Timestamp.text(now))
+        for item in answered.accepted {
+            events += try overruled.keep(fromSet: item.ord, id: item.id)
+            try Outbox.remove(item.id, in: db)
+        }
         if planted(PlantedBug.acknowledgesNewerEdits), !answered.accepted.isEmpty {
             let unsent = "SELECT id FROM tidemark_changeset WHERE wire IS NULL"
             for id in try String.fetchAll(db, sql: unsent) { try Outbox.remove(id, in: db) }
         }
         for item in answered.refused {
-            events += try ParkConflict(db: db, now: now).park(id: item.id, ord: item.ord)
+            events += try ParkConflict(db: db, now: Timestamp.text(now)).park(
+                id: item.id,
+                ord: item.ord
+            )
         }
         return events
+    }
+
+    /// Keeps what others overruled of the device's earlier changes.
+    private func keepOverruled(
+        _ envelope: AnswerEnvelope,
+        newID: () -> UUID
+    ) throws -> [SyncEvent] {
+        try OverruledValues(db: db, now: Timestamp.text(now)).keep(
+            notes: envelope.overruled,
+            after: file.overruled,
+            newID: newID
+        )
     }
 }
 

@@ -3,8 +3,17 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// A refused change set, parked until somebody decides what becomes of it.
+/// A refused change set, parked until somebody decides what becomes of it; or values that another
+/// change set overruled, kept until somebody restores or dismisses them.
 public struct Conflict: Hashable, Sendable, Codable {
+    /// Whether something has to be decided.
+    public enum Kind: String, Hashable, Sendable, Codable {
+        /// The change set was refused: nothing of it stands on the server.
+        case refused
+        /// The change set stands, but by the policy of some columns other values do.
+        case overruled
+    }
+
     /// Why the server refused.
     public struct Reason: Hashable, Sendable, Codable {
         /// The table; empty when it is about the change set as a whole.
@@ -40,7 +49,9 @@ public struct Conflict: Hashable, Sendable, Codable {
 
     /// A small number for people; stays the same while the conflict is parked.
     public let number: Int
-    /// The change set's id.
+    /// What kind of entry it is.
+    public let kind: Kind
+    /// The change set's id; of values that somebody else overruled later, a random one.
     public let id: String
     /// When it was parked, ISO 8601.
     public let parked: String
@@ -55,6 +66,7 @@ public struct Conflict: Hashable, Sendable, Codable {
         return try rows.map { row in
             Conflict(
                 number: row["number"],
+                kind: Kind(rawValue: row["kind"]) ?? .refused,
                 id: row["id"],
                 parked: row["parked"],
                 reasons: try reasons(row["reasons"], in: db),

@@ -16,7 +16,7 @@ package struct TakeSnapshot {
     let snapshotPath: String
     /// Where transactions of the app are known to have ended.
     let boundaries: [Int64]
-    let now: String
+    let now: Date
     let newID: () -> UUID
 
     /// Takes the snapshot at a path into the file behind a connection.
@@ -24,7 +24,7 @@ package struct TakeSnapshot {
         db: Database,
         snapshotPath: String,
         boundaries: [Int64] = [],
-        now: String,
+        now: Date,
         newID: @escaping () -> UUID
     ) {
         (self.db, self.snapshotPath, self.boundaries) = (db, snapshotPath, boundaries)
@@ -92,7 +92,11 @@ package struct TakeSnapshot {
         try CaptureTables.install(schema, guardsNewIds: true, in: db)
         try DeviceTables.reserveIds(schema, in: db)
         try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, newID: newID)
+        try DrainCapture(db: db, schema: schema).drain(
+            boundaries: boundaries,
+            now: now,
+            newID: newID
+        )
         try StagingTables.clear(in: db)
         if planted(PlantedBug.dropsOutboxOnSnapshot) {
             let all = "SELECT id FROM tidemark_changeset"
@@ -106,7 +110,11 @@ package struct TakeSnapshot {
             }
             for table in schema.tables { try copy(table) }
             if try isReset(header) {
-                events += try JudgeAfterReset(db: db, schema: schema, now: now).park()
+                events += try JudgeAfterReset(
+                    db: db,
+                    schema: schema,
+                    now: Timestamp.text(now)
+                ).park()
             }
             try pending.refreshBase()
             try pending.replay()
@@ -159,8 +167,12 @@ package struct TakeSnapshot {
             )
         }
         try db.execute(
-            sql: "UPDATE tidemark_device SET epoch = ?, contact = ?",
-            arguments: [header.epoch, now]
+            // Notes of overruled values are numbered anew in another history.
+            sql: """
+                UPDATE tidemark_device SET overruled = iif(epoch IS ?1, overruled, 0), epoch = ?1,
+                    contact = ?2
+                """,
+            arguments: [header.epoch, Timestamp.text(now)]
         )
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
     }

@@ -17,14 +17,21 @@ struct DrainCapture {
     ///
     /// - Parameters:
     ///   - boundaries: The numbers of the last captured changes of known transactions.
+    ///   - now: The wall clock. What waits was written before, nobody knows exactly when; so a
+    ///     change set is as late as the drain that finds it.
     ///   - newID: Makes the random id of a change set.
     /// - Throws: `DatabaseError`; the caller's transaction is rolled back then.
-    func drain(boundaries: [Int64], newID: () -> UUID) throws {
+    func drain(boundaries: [Int64], now: Date, newID: () -> UUID) throws {
         guard let range = try ReduceCapture.pending(in: db) else { return }
+        var clock = try DeviceClock.read(db)
         for group in try groups(in: range, boundaries: boundaries) {
             try ReduceCapture.reduce(group, schema: schema, in: db)
-            try enqueueReduced(id: newID().uuidString.lowercased())
+            try enqueueReduced(
+                id: newID().uuidString.lowercased(),
+                time: clock.next(at: Timestamp.milliseconds(now))
+            )
         }
+        try DeviceClock.store(clock, in: db)
         try ReduceCapture.forget(range, schema: schema, in: db)
         if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
     }
@@ -100,13 +107,14 @@ struct DrainCapture {
     // MARK: Enqueueing
 
     /// Makes a change set of `temp.tidemark_reduced`, unless nothing is left of it.
-    func enqueueReduced(id: String) throws {
+    func enqueueReduced(id: String, time: Int64) throws {
         let isEmpty = try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
         )
         guard isEmpty == false, try !addToSentSet() else { return }
-        try db.cachedStatement(sql: "INSERT INTO tidemark_changeset (id) VALUES (?)").execute(
-            arguments: [id])
+        try db.cachedStatement(
+            sql: "INSERT INTO tidemark_changeset (id, time) VALUES (?, ?)"
+        ).execute(arguments: [id, time])
         let seq = db.lastInsertedRowID
         try db.cachedStatement(
             sql: """

@@ -21,7 +21,7 @@ struct FreezeChangeSets {
     func outgoing(countMax: Int) throws -> [Frozen] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
-                sql: "SELECT seq, id, wire FROM tidemark_changeset ORDER BY seq LIMIT ?"
+                sql: "SELECT seq, id, wire, time FROM tidemark_changeset ORDER BY seq LIMIT ?"
             ),
             arguments: [countMax]
         )
@@ -29,14 +29,14 @@ struct FreezeChangeSets {
         for row in rows {
             guard frozen.isEmpty || bytes < limits.outgoingBytesTarget else { break }
             let id: String = row["id"]
-            let wire = try row["wire"] as String? ?? freeze(row["seq"], id)
+            let wire = try row["wire"] as String? ?? freeze(row["seq"], id, row["time"])
             frozen.append(Frozen(id: id, wire: wire))
             bytes += wire.utf8.count
         }
         return frozen
     }
 
-    private func freeze(_ seq: Int64, _ id: String) throws -> String {
+    private func freeze(_ seq: Int64, _ id: String, _ time: Int64) throws -> String {
         let after = try String.fetchAll(
             db.cachedStatement(sql: "SELECT id FROM tidemark_after WHERE seq = ? ORDER BY id"),
             arguments: [seq]
@@ -45,6 +45,7 @@ struct FreezeChangeSets {
         if !after.isEmpty {
             envelope.append("\"after\":[\(after.map { "\"\($0)\"" }.joined(separator: ","))]")
         }
+        envelope.append("\"time\":\(time)")
         let names = try String.fetchSet(
             db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ?"),
             arguments: [seq]

@@ -11,6 +11,8 @@ package struct DeviceFile: Sendable {
     let epoch: String?
     let revision: Int64
     let contact: String?
+    /// The number of the last note of overruled values that was taken in.
+    let overruled: Int64
     /// The tables that sync, as they are in this file now.
     package let schema: SyncSchema
 
@@ -28,7 +30,7 @@ package struct DeviceFile: Sendable {
             )
         }
         (device, server, zone) = (row["device"], row["server"], row["zone"])
-        (epoch, contact) = (row["epoch"], row["contact"])
+        (epoch, contact, overruled) = (row["epoch"], row["contact"], row["overruled"])
         revision =
             try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state")) ?? 0
         schema = try Self.schema(row["schema"], in: db)

@@ -6,13 +6,13 @@ import TidemarkSQLite
 ///
 /// | table | a row is |
 /// | --- | --- |
-/// | `tidemark_device` | who this device is, and what it syncs with |
+/// | `tidemark_device` | who this device is, what it syncs with, and the last time of its clock |
 /// | `tidemark_changeset` | a change set in the outbox; `wire` is what was sent, frozen |
 /// | `tidemark_outbox` | what a waiting change set does to one record |
 /// | `tidemark_after` | a change set that another one depends on |
 /// | `tidemark_base` | a record with waiting changes, as the server confirmed it (NULL: not at all) |
 /// | `tidemark_idmap` | the permanent id that a temporary one became |
-/// | `tidemark_conflict` | a refused change set, parked until somebody resolves it |
+/// | `tidemark_conflict` | a refused change set, or values that were overruled, until somebody resolves it |
 /// | `tidemark_conflict_record` | one of its records: base, mine and theirs |
 ///
 /// Nothing drops the outbox: its rows leave only with the server's verdict on them.
@@ -25,12 +25,16 @@ enum DeviceTables {
             zone TEXT NOT NULL,
             epoch TEXT,
             schema TEXT,
-            contact TEXT
+            contact TEXT,
+            time INTEGER NOT NULL DEFAULT 0,
+            overruled INTEGER NOT NULL DEFAULT 0
         );
         CREATE TABLE IF NOT EXISTS tidemark_changeset (
             seq INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL UNIQUE,
-            wire TEXT
+            wire TEXT,
+            time INTEGER NOT NULL DEFAULT 0,
+            merges INTEGER NOT NULL DEFAULT 0
         );
         CREATE TABLE IF NOT EXISTS tidemark_outbox (
             seq INTEGER NOT NULL,
@@ -68,7 +72,11 @@ enum DeviceTables {
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL UNIQUE,
             parked TEXT NOT NULL,
-            reasons TEXT NOT NULL
+            reasons TEXT NOT NULL,
+            kind TEXT NOT NULL DEFAULT 'refused',
+            after TEXT NOT NULL DEFAULT '[]',
+            merges INTEGER NOT NULL DEFAULT 0,
+            asks INTEGER NOT NULL DEFAULT 0
         );
         CREATE TABLE IF NOT EXISTS tidemark_conflict_record (
             id TEXT NOT NULL,

@@ -38,11 +38,16 @@ package struct DeviceCore: Sendable {
         _ db: Database,
         boundaries: [Int64],
         changeSetsMax: Int,
+        now: Date,
         newID: () -> UUID
     ) throws -> Outgoing {
         let file = try DeviceFile(db)
         try EngineConnection.prepare(db, schema: file.schema)
-        try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, newID: newID)
+        try DrainCapture(db: db, schema: file.schema).drain(
+            boundaries: boundaries,
+            now: now,
+            newID: newID
+        )
         guard let epoch = file.epoch else {
             throw TidemarkError(
                 .snapshotRequired,
@@ -56,6 +61,7 @@ package struct DeviceCore: Sendable {
         let body =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(ContentHash.of(file.schema.shape))","#
+            + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
             + #""changeSets":[\#(frozen.map(\.wire).joined(separator: ","))]}"#
         return Outgoing(
             zone: file.zone,
@@ -91,7 +97,7 @@ extension DeviceCore {
                 db: db,
                 file: DeviceFile(db),
                 limits: limits,
-                now: Timestamp.text(now)
+                now: now
             ).apply(
                 answer,
                 requested: outgoing.revision,
@@ -118,6 +124,7 @@ extension DeviceCore {
             try StagingTables.clear(in: db)
             try DrainCapture(db: db, schema: file.schema).drain(
                 boundaries: boundaries,
+                now: now,
                 newID: newID
             )
             let reason = Conflict.Reason(

@@ -62,7 +62,7 @@ public struct DeviceFileJoin: Sendable {
     private func make(_ scratch: String, from snapshot: String) async throws -> DeviceStatus {
         let database = try DatabaseQueue(path: scratch)
         let (server, zone, newID) = (server, zone, environment.newID)
-        let now = Timestamp.text(environment.now())
+        let now = environment.now()
         let status = try await database.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA synchronous = FULL")
             _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).join(

@@ -205,6 +205,7 @@ public actor SyncEngine {
             try EngineConnection.prepare(db, schema: file.schema)
             try DrainCapture(db: db, schema: file.schema).drain(
                 boundaries: commits.takeBoundaries(),
+                now: environment.now(),
                 newID: environment.newID
             )
             return try Bool.fetchOne(

@@ -85,7 +85,7 @@ package struct SyncRound: Sendable {
             db: db,
             snapshotPath: path,
             boundaries: boundaries(),
-            now: Timestamp.text(environment.now()),
+            now: environment.now(),
             newID: environment.newID
         ).take()
         needsSnapshot = false
@@ -140,6 +140,7 @@ package struct SyncRound: Sendable {
                 db,
                 boundaries: boundaries(),
                 changeSetsMax: isCatchingUp ? 0 : changeSetsMax,
+                now: environment.now(),
                 newID: environment.newID
             )
             return .commit

@@ -18,6 +18,9 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     public let pendingRecords: Int
     /// Refused change sets that wait for somebody to resolve them.
     public let conflicts: Int
+    /// Values that lost by the policy of their column, and are kept until somebody restores or
+    /// dismisses them.
+    public let overruled: Int
     /// When the server last answered, ISO 8601; nil: never.
     public let lastContact: String?
 
@@ -31,6 +34,13 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
         pendingChangeSets = queued + (captured > 0 ? 1 : 0)
         pendingRecords =
             try (Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_base") ?? 0) + captured
-        conflicts = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_conflict") ?? 0
+        let kinds = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT count(*) FILTER (WHERE kind = 'refused'),
+                    count(*) FILTER (WHERE kind = 'overruled') FROM tidemark_conflict
+                """
+        )
+        (conflicts, overruled) = (kinds?[0] ?? 0, kinds?[1] ?? 0)
     }
 }

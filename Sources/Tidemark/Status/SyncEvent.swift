@@ -6,6 +6,9 @@ public enum SyncEvent: Hashable, Sendable {
     case identitiesAssigned(table: String, ids: [Int64: Int64])
     /// A change set was refused and is parked under its id.
     case conflict(id: String)
+    /// Values lost by the policy of their column; they are kept among the conflicts under this id,
+    /// and ask for no decision.
+    case overruled(id: String)
     /// A record with changes that wait was changed or deleted by somebody else.
     case changedWhileEdited(table: String, key: String, isDeleted: Bool)
     /// The device took a new snapshot.

@@ -106,6 +106,11 @@ extension Device {
                     "\(after.conflicts) conflict(s) wait: tidemark device conflicts \(file)"
                 )
             }
+            if after.overruled > before.overruled {
+                parts.append(
+                    "\(after.overruled - before.overruled) overruled, the values kept: tidemark device conflicts \(file)"
+                )
+            }
             Terminal.line("synced: \(parts.joined(separator: ", "))")
         }
     }
@@ -133,6 +138,7 @@ extension Device {
                         "\(status.pendingChangeSets) change set(s), \(status.pendingRecords) record(s)",
                     ],
                     ["conflicts", String(status.conflicts)],
+                    ["overruled", String(status.overruled)],
                     ["last contact", status.lastContact ?? "never"],
                 ])
             }

@@ -8,7 +8,7 @@ extension Device {
     struct Conflicts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract:
-                "List refused change sets: what was there, what you wrote, what the server has."
+                "List refused change sets, and values that were overruled: what was there, what you wrote, what the server has."
         )
         @Argument(help: "The device's file.") var file: String
         @Flag(help: "Print JSON.") var json = false
@@ -26,6 +26,7 @@ extension Device {
         private static func object(_ conflict: Conflict) throws -> [String: Any] {
             [
                 "number": conflict.number,
+                "kind": conflict.kind.rawValue,
                 "id": conflict.id,
                 "parked": conflict.parked,
                 "reasons": try conflict.reasons.map { reason in
@@ -59,6 +60,7 @@ extension Device {
         }
 
         private func show(_ conflict: Conflict) throws {
+            guard conflict.kind == .refused else { return try showOverruled(conflict) }
             Terminal.line("conflict \(conflict.number)  \(conflict.id)  parked \(conflict.parked)")
             for reason in conflict.reasons {
                 let columns = reason.columns.isEmpty ? [] : [reason.columns.joined(separator: ", ")]
@@ -75,6 +77,30 @@ extension Device {
             )
             Terminal.line(
                 "  to write yours again: tidemark device resolve \(file) \(conflict.number) --retry"
+            )
+        }
+
+        /// Values that lost by the policy of their columns: nothing has to be decided.
+        private func showOverruled(_ conflict: Conflict) throws {
+            Terminal.line("overruled \(conflict.number)  \(conflict.id)  kept \(conflict.parked)")
+            for record in conflict.records {
+                Terminal.line("  \(record.table) \(record.key)")
+                let (lost, stands) = (
+                    try Self.columns(record.mine), try Self.columns(record.theirs)
+                )
+                let rows = (lost ?? [:]).keys.sorted().map { name in
+                    [
+                        "    \(name)", lost?[name] ?? "",
+                        stands.map { $0[name] ?? "" } ?? "(no record)",
+                    ]
+                }
+                Terminal.table([["    column", "kept here", "stands"]] + rows)
+            }
+            Terminal.line(
+                "  to write it again: tidemark device resolve \(file) \(conflict.number) --retry"
+            )
+            Terminal.line(
+                "  to dismiss it: tidemark device resolve \(file) \(conflict.number) --accept"
             )
         }
 

@@ -51,8 +51,11 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A table's conflict policy, reject or columns, as table=columns; may be repeated.",
-            valueName: "table=policy"
+            """
+            A table's conflict policy: reject, columns, lastWriter or latest; a column may have its own, \
+            as in note.text=latest; may be repeated.
+            """,
+            valueName: "table[.column]=policy"
         )
     )
     var policy: [String] = []
@@ -106,7 +109,10 @@ struct Serve: AsyncParsableCommand {
                 throw TidemarkError(
                     .invalidArgument,
                     "\(text) is no policy of a table.",
-                    fix: "Write table=reject or table=columns."
+                    fix: """
+                        Write table=policy or table.column=policy, with \
+                        \(ConflictPolicy.allCases.map(\.rawValue).joined(separator: ", ")).
+                        """
                 )
             }
             policies[parts[0]] = policy
@@ -119,12 +125,15 @@ struct Serve: AsyncParsableCommand {
             excluding: Set(exclude),
             policies: policies
         )
-        let known = Set(store.schema.tables.map(\.name))
+        let known = store.schema.tables.flatMap { table in
+            [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" }
+        }
         if let unknown = policies.keys.sorted().first(where: { !known.contains($0) }) {
+            let tables = store.schema.tables.map(\.name).sorted().joined(separator: ", ")
             throw TidemarkError(
                 .invalidArgument,
-                "--policy names \(unknown), which is no synced table.",
-                fix: "The synced tables are \(known.sorted().joined(separator: ", "))."
+                "--policy names \(unknown), which is no synced table, nor a column apart from its key.",
+                fix: "The synced tables are \(tables)."
             )
         }
         return store

@@ -1,13 +1,3 @@
-/// Who prevails when two people changed the same record without seeing each other's change.
-public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
-    /// Any change of the record since the base is a conflict.
-    ///
-    /// The default.
-    case reject
-    /// Only a change of the same column to another value is a conflict; other columns are merged.
-    case columns
-}
-
 /// What is done to a record.
 public enum Operation: String, Hashable, Sendable {
     /// A record that did not exist.
@@ -24,10 +14,12 @@ public struct UnseenChange: Hashable, Sendable {
     public let operation: Operation
     /// The columns that it set, when it is an update.
     public let columns: Set<String>
+    /// Who made it, and when.
+    public let stamp: Stamp
 
     /// Makes a change.
-    public init(operation: Operation, columns: Set<String>) {
-        (self.operation, self.columns) = (operation, columns)
+    public init(operation: Operation, columns: Set<String>, stamp: Stamp = Stamp()) {
+        (self.operation, self.columns, self.stamp) = (operation, columns, stamp)
     }
 }
 
@@ -45,6 +37,10 @@ public struct Contention: Hashable, Sendable {
     public let unseen: [UnseenChange]
     /// Whether the record exists now.
     public let exists: Bool
+    /// Who sent the incoming change set, and when it was made.
+    public let stamp: Stamp
+    /// Whether the change set does not name the record: the database changes it along.
+    public let isCascade: Bool
 
     /// Makes a contention.
     public init(
@@ -53,10 +49,26 @@ public struct Contention: Hashable, Sendable {
         operation: Operation,
         differingColumns: Set<String>,
         unseen: [UnseenChange],
-        exists: Bool
+        exists: Bool,
+        stamp: Stamp = Stamp(),
+        isCascade: Bool = false
     ) {
         (self.table, self.key, self.operation) = (table, key, operation)
         (self.differingColumns, self.unseen, self.exists) = (differingColumns, unseen, exists)
+        (self.stamp, self.isCascade) = (stamp, isCascade)
+    }
+
+    /// The columns that updates set since the base.
+    var touched: Set<String> {
+        unseen.reduce(into: []) { $0.formUnion($1.columns) }
+    }
+
+    /// Whether the record went away, or came, since the base: it may be another one now.
+    var isRenewed: Bool { unseen.contains { $0.operation != .update } }
+
+    /// The change that gave a column the value that it has now, if it came after the base.
+    public func holder(of column: String) -> UnseenChange? {
+        unseen.last { $0.operation == .create || $0.columns.contains(column) }
     }
 }
 
@@ -64,6 +76,11 @@ public struct Contention: Hashable, Sendable {
 public enum Judgement: Hashable, Sendable {
     /// Both changes stand: they do not meet.
     case merge
+    /// The incoming change stands but for its columns `mine`, whose values are overruled; what the
+    /// server has in the columns `theirs` is overruled by it.
+    ///
+    /// A creation becomes an update of the record that is there.
+    case overrule(mine: Set<String>, theirs: Set<String>)
     /// The change set is refused; `columns` names where the two meet (empty: the whole record).
     case conflict(rule: ConflictRule, columns: Set<String>)
 }
@@ -84,27 +101,74 @@ public enum ConflictRule: String, Hashable, Sendable {
     case referenced
     /// The change set that this one depends on was refused.
     case predecessor
+    /// Another value stands, by the policy of the column; the change set is not refused.
+    case overruled
 }
 
-/// Decides one contended record: rule 1, nobody overwrites what they have not seen.
+/// Decides one contended record: rule 1, nobody overwrites what they have not seen, unless the
+/// policy of the column says who prevails.
 ///
-/// A pure function of what both sides did. The clock has no say.
-public func judge(_ contention: Contention, policy: ConflictPolicy) -> Judgement {
+/// A pure function of what both sides did; only ``ConflictPolicy/latest`` looks at their clocks.
+/// `columns` has the policies of columns that have one of their own.
+public func judge(
+    _ contention: Contention,
+    policy: ConflictPolicy,
+    columns: [String: ConflictPolicy] = [:]
+) -> Judgement {
+    // What the author has not named is never taken from somebody else, whatever the policy.
+    let policy = contention.isCascade && policy.decides ? .columns : policy
+    let columns = contention.isCascade ? columns.filter { !$0.value.decides } : columns
+    let own = { columns[$0] ?? policy }
     switch contention.operation {
     case .create:
-        return contention.exists ? .conflict(rule: .exists, columns: []) : .merge
+        guard contention.exists else { return .merge }
+        let isNew = contention.unseen.contains { $0.operation == .create }
+        guard policy.decides, isNew else { return .conflict(rule: .exists, columns: []) }
+        let meeting = contention.differingColumns
+        let decision = decide(contention, meeting: meeting, rule: .exists, own)
+        // Not merged: a record that is there cannot be created, only updated.
+        return decision == .merge ? .overrule(mine: [], theirs: []) : decision
     case .delete:
         // Both wanted it gone: nothing is overwritten.
-        return contention.exists ? .conflict(rule: .changed, columns: []) : .merge
+        guard contention.exists else { return .merge }
+        let isLatest =
+            policy == .lastWriter
+            || contention.unseen.allSatisfy { $0.stamp < contention.stamp }
+        guard !contention.isRenewed, policy.decides, isLatest else {
+            return .conflict(rule: .changed, columns: [])
+        }
+        let decision = decide(contention, meeting: contention.touched, rule: .changed, own)
+        if case .overrule(let mine, _) = decision, !mine.isEmpty {
+            return .conflict(rule: .changed, columns: [])
+        }
+        return decision
     case .update:
         guard contention.exists else { return .conflict(rule: .deleted, columns: []) }
-        let touched = contention.unseen.reduce(into: Set<String>()) { $0.formUnion($1.columns) }
-        let recreated = contention.unseen.contains { $0.operation != .update }
-        let meeting = contention.differingColumns.intersection(touched)
+        let meeting = contention.differingColumns.intersection(contention.touched)
         if policy == .columns, planted(PlantedBug.mergesSameColumn) { return .merge }
-        guard policy == .columns, !recreated, meeting.isEmpty else {
+        let isUntouched =
+            !columns.isEmpty && contention.touched.allSatisfy { columns[$0] != nil }
+        guard policy != .reject || isUntouched, !contention.isRenewed else {
             return .conflict(rule: .changed, columns: meeting)
         }
-        return .merge
+        return decide(contention, meeting: meeting, rule: .changed, own)
     }
+}
+
+/// Decides the columns where two changes meet, each by its own policy.
+private func decide(
+    _ contention: Contention,
+    meeting: Set<String>,
+    rule: ConflictRule,
+    _ policy: (String) -> ConflictPolicy
+) -> Judgement {
+    let refused = meeting.filter { !policy($0).decides }
+    guard refused.isEmpty else { return .conflict(rule: rule, columns: refused) }
+    let mine = meeting.filter { column in
+        guard policy(column) == .latest, let holder = contention.holder(of: column) else {
+            return false
+        }
+        return contention.stamp < holder.stamp
+    }
+    return meeting.isEmpty ? .merge : .overrule(mine: mine, theirs: meeting.subtracting(mine))
 }

@@ -4,7 +4,7 @@ public struct SyncSchema: Hashable, Sendable {
     public let tables: [SyncedTable]
     /// The tables by name.
     public let byName: [String: SyncedTable]
-    /// The policy of each table that has another than the default.
+    /// The policy of each table, and of each `table.column`, that has one of its own.
     public let policies: [String: ConflictPolicy]
 
     /// Makes a schema and orders its tables.
@@ -16,6 +16,17 @@ public struct SyncSchema: Hashable, Sendable {
 
     /// The conflict policy of a table.
     public func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }
+
+    /// The policies of the columns of a table that have another than the table.
+    public func columnPolicies(of table: String) -> [String: ConflictPolicy] {
+        guard let columns = byName[table]?.valueColumns.map(\.name), !policies.isEmpty else {
+            return [:]
+        }
+        return columns.reduce(into: [:]) { $0[$1] = policies["\(table).\($1)"] }
+    }
+
+    /// Whether any table or column is decided by the clock, so that change sets need times.
+    public var needsTimes: Bool { policies.values.contains(.latest) }
 
     /// The references of other tables, and of the table itself, that point at `table`.
     public func references(to table: String) -> [(

@@ -4,11 +4,11 @@
 public enum WireName {
     /// The members of a request.
     public static let requestMembers: Set<String> = [
-        "maxRevision", "changeSets", "device", "epoch", "schema", "limit",
+        "maxRevision", "changeSets", "device", "epoch", "schema", "limit", "overruled",
     ]
     /// The members of a change set that are not tables.
     public static let changeSetMembers: Set<String> = [
-        "types", "id", "after", "revision", "conflict", "reasons",
+        "types", "id", "after", "revision", "conflict", "reasons", "time", "overruled",
     ]
     /// The members of one table's part of a change set.
     public static let tableMembers: Set<String> = ["create", "update", "delete", "attributes"]

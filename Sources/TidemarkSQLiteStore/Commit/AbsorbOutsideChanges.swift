@@ -30,7 +30,13 @@ extension ZoneTransaction {
                 sql: "UPDATE tidemark_zone SET revision = revision + 1 RETURNING revision"
             )
         )
-        try logReduced(id: nil, device: nil, revision: revision ?? 0, ord: nil)
+        var clock = HybridClock(last: try zone().time)
+        try logReduced(
+            id: nil,
+            stamp: Stamp(time: clock.next(at: now)),
+            revision: revision ?? 0,
+            ord: nil
+        )
         try ReduceCapture.forget(range, schema: schema, in: db)
     }
 

@@ -31,18 +31,23 @@ extension ZoneTransaction {
             ),
             arguments: [base, ord]
         )
-        let seenList = "[" + seen.map(String.init).joined(separator: ",") + "]"
-        return try schema.tables.filter { !$0.references.isEmpty }.flatMap { table in
-            try Row.fetchAll(
-                db.cachedStatement(sql: cascadedSQL(table)),
-                arguments: [ord, base, seenList]
-            ).map { try cascade(table, $0, base: base ?? 0, seenList) }
+        try CommitTables.clear("contended", in: db)
+        let seen = Self.list(seen)
+        for table in schema.tables where !table.references.isEmpty {
+            try db.cachedStatement(sql: cascadedSQL(table)).execute(arguments: [ord, base, seen])
+        }
+        guard try hasContended() else { return [] }
+        return try assemble(seen, stamp: Stamp(), isCascade: true) { _, table in
+            Set(table?.references.flatMap(\.columns) ?? [])
         }
     }
 
     private func cascadedSQL(_ table: SyncedTable) -> String {
         """
-        SELECT key, max(kind = 'delete') AS deleted FROM (
+        INSERT INTO temp.tidemark_contended (tbl, key, operation, base, present)
+        SELECT \(SQLText.literal(table.name)), key,
+            CASE WHEN max(kind = 'delete') THEN 'delete' ELSE 'update' END, ?2, 1
+        FROM (
             SELECT \(RowJSON.key(table, prefix: "old_")) AS key, kind
             FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE kind <> 'insert'
         ) AS c
@@ -53,22 +58,5 @@ extension ZoneTransaction {
                 AND l.revision NOT IN (SELECT value FROM json_each(?3)))
         GROUP BY key
         """
-    }
-
-    private func cascade(
-        _ table: SyncedTable,
-        _ row: Row,
-        base: Int64,
-        _ seen: String
-    ) throws -> Contention {
-        let isDeleted: Bool = row["deleted"]
-        return Contention(
-            table: table.name,
-            key: row["key"],
-            operation: isDeleted ? .delete : .update,
-            differingColumns: Set(table.references.flatMap(\.columns)),
-            unseen: try unseen(table, key: row["key"], base: base, seen),
-            exists: true
-        )
     }
 }

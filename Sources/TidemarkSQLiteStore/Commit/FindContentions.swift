@@ -1,19 +1,29 @@
+import Foundation
 import GRDB
 package import TidemarkCore
 import TidemarkSQLite
 
-/// Finds the records of a change set that somebody else changed since its base: one query a table.
+/// Finds the records of a change set that somebody else changed since its base: a few queries a
+/// table, whatever the number of records.
 ///
 /// The rule itself is `judge`, a pure function; here is only the evidence.
 extension ZoneTransaction {
-    package func contentions(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
+    package func contentions(
+        _ ord: Int,
+        base: Int64,
+        seen: [Int64],
+        stamp: Stamp
+    ) throws -> [Contention] {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
-        let seenList = "[" + seen.map(String.init).joined(separator: ",") + "]"
-        return try touchedTables(ord).flatMap { table in
-            try Row.fetchAll(
-                db.cachedStatement(sql: contendedSQL(table)),
-                arguments: [ord, base, seenList]
-            ).map { try contention(table, $0, base: base, seenList) }
+        try CommitTables.clear("contended", in: db)
+        let (tables, seen) = (try touchedTables(ord), Self.list(seen))
+        for table in tables {
+            try db.cachedStatement(sql: contendedSQL(table)).execute(arguments: [ord, base, seen])
+        }
+        guard try hasContended() else { return [] }
+        let differing = try differingColumns(tables)
+        return try assemble(seen, stamp: stamp, isCascade: false) { record, _ in
+            differing[record] ?? []
         }
     }
 
@@ -32,8 +42,9 @@ extension ZoneTransaction {
         let match = table.key.indices.map { "t.\(SQLText.name(table.key[$0])) = c\($0).value" }
         let base = planted(PlantedBug.ignoresRecordBase) ? "?2" : "min(coalesce(s.base, ?2), ?2)"
         return """
-            SELECT * FROM (
-                SELECT s.rec, s.key, s.operation, \(base) AS base,
+            INSERT INTO temp.tidemark_contended (rec, tbl, key, operation, base, present)
+            SELECT rec, tbl, key, operation, base, present FROM (
+                SELECT s.rec, s.tbl, s.key, s.operation, \(base) AS base,
                     t.\(SQLText.name(table.key[0])) IS NOT NULL AS present,
                     EXISTS (SELECT 1 FROM tidemark_log AS l WHERE l.tbl = s.tbl AND l.key = s.key
                         AND l.revision > \(base)
@@ -45,77 +56,106 @@ extension ZoneTransaction {
             """
     }
 
-    private func contention(
-        _ table: SyncedTable,
-        _ row: Row,
-        base: Int64,
-        _ seen: String
-    ) throws -> Contention {
-        let operation = TidemarkCore.Operation(rawValue: row["operation"]) ?? .update
-        let needsEvidence = operation == .update
-        let key: String = row["key"]
-        return Contention(
-            table: table.name,
-            key: key,
-            operation: operation,
-            differingColumns: needsEvidence
-                ? try differingColumns(table, rec: row["rec"], key: key) : [],
-            unseen: needsEvidence ? try unseen(table, key: key, base: row["base"], seen) : [],
-            exists: row["present"]
-        )
+    // MARK: The evidence about `temp.tidemark_contended`
+
+    /// A record's place in a zone.
+    struct RecordName: Hashable {
+        let table: String
+        let key: String
     }
 
-    func unseen(
-        _ table: SyncedTable,
-        key: String,
-        base: Int64,
-        _ seen: String
-    ) throws -> [UnseenChange] {
-        try Row.fetchAll(
+    /// Whether any record is contended.
+    func hasContended() throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_contended)")
+        ) ?? false
+    }
+
+    /// The contended records with what happened to each.
+    func assemble(
+        _ seen: String,
+        stamp: Stamp,
+        isCascade: Bool,
+        differing: (RecordName, SyncedTable?) -> Set<String>
+    ) throws -> [Contention] {
+        let unseen = try unseenChanges(seen)
+        return try Row.fetchAll(
             db.cachedStatement(
-                sql: """
-                    SELECT operation, columns FROM tidemark_log
-                    WHERE tbl = ? AND key = ? AND revision > ? AND revision NOT IN (SELECT value FROM json_each(?))
-                    ORDER BY revision
-                    """
-            ),
-            arguments: [table.name, key, base, seen]
-        ).map { row in
-            let columns = try String.fetchSet(
-                db.cachedStatement(sql: "SELECT value FROM json_each(?)"),
-                arguments: [row["columns"] as String? ?? "[]"]
+                sql: "SELECT * FROM temp.tidemark_contended ORDER BY tbl, length(key), key"
             )
-            return UnseenChange(
+        ).map { row in
+            let record = RecordName(table: row["tbl"], key: row["key"])
+            return Contention(
+                table: record.table,
+                key: record.key,
                 operation: TidemarkCore.Operation(rawValue: row["operation"]) ?? .update,
-                columns: columns
+                differingColumns: differing(record, schema.byName[record.table]),
+                unseen: unseen[record] ?? [],
+                exists: row["present"],
+                stamp: stamp,
+                isCascade: isCascade
             )
         }
     }
 
-    /// The columns that the staged update sets to another value than the row has now.
-    private func differingColumns(_ table: SyncedTable, rec: Int64, key: String) throws -> Set<
-        String
-    > {
-        guard
-            let current = try String.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT \(RowJSON.object(table.valueColumns.map(\.name))) FROM main.\(SQLText.name(table.name))
-                        WHERE \(KeySQL.match(table, key: "?1"))
-                        """
-                ),
-                arguments: [key]
-            )
-        else { return [] }
-        return try String.fetchSet(
+    /// What others did to each contended record since its base, oldest first.
+    private func unseenChanges(_ seen: String) throws -> [RecordName: [UnseenChange]] {
+        let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT c.col FROM temp.tidemark_staged_cell AS c JOIN json_each(?2) AS j ON j.key = c.col
-                    WHERE c.rec = ?1 AND tidemark_key(c.value) IS NOT
-                        CASE j.type WHEN 'object' THEN j.value ELSE tidemark_key(j.atom) END
+                    SELECT c.tbl, c.key, l.operation, l.columns, r.time, r.device
+                    FROM temp.tidemark_contended AS c
+                    JOIN tidemark_log AS l ON l.tbl = c.tbl AND l.key = c.key AND l.revision > c.base
+                        AND l.revision NOT IN (SELECT value FROM json_each(?))
+                    JOIN tidemark_revision AS r USING (revision) ORDER BY l.revision
                     """
             ),
-            arguments: [rec, current]
+            arguments: [seen]
         )
+        var changes: [RecordName: [UnseenChange]] = [:]
+        while let row = try rows.next() {
+            let columns: String? = row["columns"]
+            let change = UnseenChange(
+                operation: TidemarkCore.Operation(rawValue: row["operation"]) ?? .update,
+                columns: try columns.map {
+                    try JSONDecoder().decode(Set<String>.self, from: Data($0.utf8))
+                } ?? [],
+                stamp: Stamp(time: row["time"], device: row["device"])
+            )
+            changes[RecordName(table: row["tbl"], key: row["key"]), default: []].append(change)
+        }
+        return changes
+    }
+
+    /// The columns that staged updates and creations set to other values than the rows have now.
+    private func differingColumns(_ tables: [SyncedTable]) throws -> [RecordName: Set<String>] {
+        var differing: [RecordName: Set<String>] = [:]
+        for table in tables {
+            let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")
+            let rows = try Row.fetchCursor(
+                db.cachedStatement(
+                    sql: """
+                        SELECT r.key, c.col FROM (
+                            SELECT w.rec, w.key, \(image) AS image
+                            FROM temp.tidemark_contended AS w JOIN main.\(SQLText.name(table.name)) AS t
+                                ON \(KeySQL.match(table, key: "w.key", alias: "t."))
+                            WHERE w.tbl = \(SQLText.literal(table.name)) AND w.operation <> 'delete'
+                        ) AS r, json_each(r.image) AS j
+                        JOIN temp.tidemark_staged_cell AS c ON c.rec = r.rec AND c.col = j.key
+                        WHERE tidemark_key(c.value) IS NOT (r.image -> j.fullkey)
+                        """
+                )
+            )
+            while let row = try rows.next() {
+                differing[RecordName(table: table.name, key: row["key"]), default: []]
+                    .insert(row["col"])
+            }
+        }
+        return differing
+    }
+
+    /// Numbers as a JSON array.
+    static func list(_ numbers: [Int64]) -> String {
+        "[" + numbers.map(String.init).joined(separator: ",") + "]"
     }
 }

@@ -27,6 +27,9 @@ extension ZoneTransaction {
                         ?1 ->> '$.device' AS device, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.schema' AS schema,
                         CASE json_type(?1, '$.limit') WHEN 'integer' THEN typeof(?1 ->> '$.limit')
                             ELSE json_type(?1, '$.limit') END AS limit_type, ?1 ->> '$.limit' AS "limit",
+                        CASE json_type(?1, '$.overruled') WHEN 'integer' THEN typeof(?1 ->> '$.overruled')
+                            ELSE json_type(?1, '$.overruled') END AS overruled_type,
+                        ?1 ->> '$.overruled' AS overruled,
                         coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
                         coalesce(?1 -> '$.changeSets', '[]') AS sets
                     """
@@ -47,15 +50,10 @@ extension ZoneTransaction {
                 "an array of change sets, possibly empty"
             )
         }
-        let limitType: String? = row["limit_type"]
-        let limit: Int? = limitType == "integer" ? row["limit"] : nil
-        guard limitType == nil || (limit ?? 0) > 0 else {
-            throw Self.envelopeError(
-                "limit is no positive integer.",
-                "the most revisions that you want in the answer"
-            )
-        }
+        let limit = try Self.number("limit", from: 1, in: row, "the most revisions that you want")
+        let taken = try Self.number("overruled", from: 0, in: row, "the last note that you took in")
         try staging.stage(changeSets: row["sets"])
+        try refuseTimes()
         try refuseForeignIds()
         try refuseOldIds()
         return SyncRequest(
@@ -63,9 +61,24 @@ extension ZoneTransaction {
             device: row["device"],
             epoch: row["epoch"],
             schema: row["schema"],
-            limit: limit,
+            limit: limit.map { Int($0) },
+            overruled: taken ?? 0,
             changeSets: try envelopes(limits)
         )
+    }
+
+    /// A member of the envelope that is an integer if it is there.
+    private static func number(
+        _ name: String,
+        from lowest: Int64,
+        in row: Row,
+        _ meaning: String
+    ) throws -> Int64? {
+        guard let type = row["\(name)_type"] as String? else { return nil }
+        guard type == "integer", let number = row[name] as Int64?, number >= lowest else {
+            throw envelopeError("\(name) is no integer from \(lowest) on.", meaning)
+        }
+        return number
     }
 
     /// Reads id and `after` of each staged change set.
@@ -73,7 +86,7 @@ extension ZoneTransaction {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT ord, json, lower(json ->> '$.id') AS id, json_type(json, '$.id') AS id_type,
+                    SELECT ord, json, json ->> '$.time' AS time, lower(json ->> '$.id') AS id, json_type(json, '$.id') AS id_type,
                         json_type(json, '$.after') AS after_type,
                         CASE json_type(json, '$.after') WHEN 'text' THEN json_array(json ->> '$.after')
                             WHEN 'array' THEN json -> '$.after' ELSE '[]' END AS after
@@ -110,9 +123,29 @@ extension ZoneTransaction {
                 ord: row["ord"],
                 id: id,
                 after: after,
-                hash: ContentHash.of(row["json"])
+                hash: ContentHash.of(row["json"]),
+                time: row["time"]
             )
         }
+    }
+
+    /// A time is an integer below 2^53; what it says is judged when it is used.
+    private func refuseTimes() throws {
+        let ord = try Int.fetchOne(
+            db,
+            sql: """
+                SELECT ord FROM temp.tidemark_staged_set WHERE json_type(json, '$.time') <> 'integer'
+                    OR (json ->> '$.time') NOT BETWEEN 0 AND \(HybridClock.timeMax) LIMIT 1
+                """
+        )
+        guard let ord else { return }
+        throw TidemarkError(
+            .malformedRequest,
+            "time is no time.",
+            fix:
+                "It is milliseconds since 1970 times 1,000 plus a counter; leave it out if you have none.",
+            place: .init(changeSet: ord)
+        )
     }
 
     /// Integer keys of new records are the server's to give; a client writes negative ones.

@@ -10,17 +10,21 @@ import TidemarkSQLite
 package struct ZoneTransaction: StoreTransaction {
     let db: Database
     let schema: SyncSchema
+    package let now: Int64
 
     /// Wraps a connection that is inside an immediate transaction.
-    package init(_ db: Database, schema: SyncSchema) throws {
-        (self.db, self.schema) = (db, schema)
+    ///
+    /// `now` is the server's wall clock, in milliseconds since 1970.
+    package init(_ db: Database, schema: SyncSchema, now: Int64) throws {
+        (self.db, self.schema, self.now) = (db, schema, now)
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+        try CommitTables.prepare(db)
     }
 
     package func zone() throws -> ZoneState {
         guard
             let row = try Row.fetchOne(
-                db.cachedStatement(sql: "SELECT epoch, revision, horizon FROM tidemark_zone")
+                db.cachedStatement(sql: "SELECT epoch, revision, horizon, time FROM tidemark_zone")
             )
         else {
             throw TidemarkError(
@@ -33,11 +37,14 @@ package struct ZoneTransaction: StoreTransaction {
             epoch: row["epoch"],
             revision: row["revision"],
             horizon: row["horizon"],
-            schema: ContentHash.of(schema.shape)
+            schema: ContentHash.of(schema.shape),
+            time: row["time"]
         )
     }
 
-    package func policy(of table: String) throws -> ConflictPolicy { schema.policy(of: table) }
+    package func policy(of table: String) throws -> (
+        table: ConflictPolicy, columns: [String: ConflictPolicy]
+    ) { (schema.policy(of: table), schema.columnPolicies(of: table)) }
 
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
         if planted(PlantedBug.keepsEffectsOfRefused) { return try body() }

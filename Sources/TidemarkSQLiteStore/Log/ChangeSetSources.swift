@@ -56,16 +56,23 @@ private func members(_ object: String) -> String {
 struct AnswerEnvelope {
     let id: String?
     var revision: Int64?
+    var time: Int64?
     var reasons: [ConflictReason]?
+    /// JSON each.
+    var overruled: [String] = []
 
     /// The members, in the order in which they are sent.
     var members: [String] {
         var members: [String] = []
         if let id { members.append(#""id":"\#(id)""#) }
         if let revision { members.append(#""revision":\#(revision)"#) }
+        if let time { members.append(#""time":\#(time)"#) }
         members.append(#""conflict":\#(reasons != nil)"#)
         if let reasons {
             members.append(#""reasons":[\#(reasons.map(json).joined(separator: ","))]"#)
+        }
+        if !overruled.isEmpty {
+            members.append(#""overruled":[\#(overruled.joined(separator: ","))]"#)
         }
         return members
     }

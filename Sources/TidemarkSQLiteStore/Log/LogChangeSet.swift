@@ -1,5 +1,5 @@
 import GRDB
-import TidemarkCore
+package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
 
@@ -8,34 +8,53 @@ extension ZoneTransaction {
     package func log(
         _ envelope: SyncRequest.Envelope,
         revision: Int64,
-        device: String?
+        stamp: Stamp
     ) throws -> String {
-        var body = try ChangeSetJSON.render(
-            envelope: AnswerEnvelope(id: envelope.id, revision: revision).members,
-            [],
-            in: db
-        )
+        let overruled = try takeOverruled(revision: revision, author: stamp.device)
+        var body: String
         if let range = try ReduceCapture.pending(in: db) {
             try ReduceCapture.reduce(range, schema: schema, in: db)
             body = try logReduced(
                 id: envelope.id,
-                device: device,
+                stamp: stamp,
                 revision: revision,
-                ord: envelope.ord
+                ord: envelope.ord,
+                overruled: overruled
             )
             try ReduceCapture.forget(range, schema: schema, in: db)
         } else {
-            try insertRevision(revision, envelope.id, device, body)
+            var members = answerEnvelope(envelope.id, revision, stamp)
+            body = try ChangeSetJSON.render(envelope: members.members, [], in: db)
+            try insertRevision(revision, envelope.id, stamp, body)
+            members.overruled = overruled
+            body = try ChangeSetJSON.render(envelope: members.members, [], in: db)
         }
-        try keep(envelope, device: device, revision: revision, body: body)
+        try keep(envelope, device: stamp.device, revision: revision, body: body)
         return body
+    }
+
+    /// The envelope of an accepted change set; the time travels where somebody needs it.
+    private func answerEnvelope(_ id: String?, _ revision: Int64, _ stamp: Stamp) -> AnswerEnvelope
+    {
+        AnswerEnvelope(
+            id: id,
+            revision: revision,
+            time: schema.needsTimes ? stamp.time : nil
+        )
     }
 
     /// Logs the reduced changes, and returns them as their author sees them.
     ///
-    /// `ord` is the author's change set, whose temporary ids the author's copy names.
+    /// `ord` is the author's change set, whose temporary ids the author's copy names; `overruled`
+    /// are the records in it of which some values do not stand.
     @discardableResult
-    func logReduced(id: String?, device: String?, revision: Int64, ord: Int?) throws -> String {
+    func logReduced(
+        id: String?,
+        stamp: Stamp,
+        revision: Int64,
+        ord: Int?,
+        overruled: [String] = []
+    ) throws -> String {
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_log (tbl, key, revision, operation, columns)
@@ -49,16 +68,17 @@ extension ZoneTransaction {
             db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
         )
         let tables = schema.tables.filter { names.contains($0.name) }
-        let members = AnswerEnvelope(id: id, revision: revision).members
+        var envelope = answerEnvelope(id, revision, stamp)
         let body = try ChangeSetJSON.render(
-            envelope: members,
+            envelope: envelope.members,
             tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: nil) },
             in: db
         )
-        try insertRevision(revision, id, device, body)
+        try insertRevision(revision, id, stamp, body)
         guard let ord else { return body }
+        envelope.overruled = overruled
         return try ChangeSetJSON.render(
-            envelope: members,
+            envelope: envelope.members,
             tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord) },
             in: db
         )
@@ -81,11 +101,15 @@ extension ZoneTransaction {
     private func insertRevision(
         _ revision: Int64,
         _ id: String?,
-        _ device: String?,
+        _ stamp: Stamp,
         _ body: String
     ) throws {
-        try db.cachedStatement(sql: "INSERT INTO tidemark_revision VALUES (?, ?, ?, ?)").execute(
-            arguments: [revision, id, device, body])
+        try db.cachedStatement(
+            sql:
+                "INSERT INTO tidemark_revision (revision, id, device, time, body) VALUES (?, ?, ?, ?, ?)"
+        ).execute(arguments: [revision, id, stamp.device, stamp.time, body])
+        try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(
+            arguments: [stamp.time])
     }
 
     package func catchUp(

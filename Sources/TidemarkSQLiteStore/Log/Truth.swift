@@ -15,14 +15,7 @@ extension ZoneTransaction {
         device: String?,
         reasons: [ConflictReason]
     ) throws -> String {
-        try db.execute(
-            sql: """
-                CREATE TEMP TABLE IF NOT EXISTS tidemark_truth (
-                    tbl TEXT, key TEXT, follows INTEGER, PRIMARY KEY (tbl, key)
-                ) WITHOUT ROWID;
-                DELETE FROM temp.tidemark_truth;
-                """
-        )
+        try CommitTables.clear("truth", in: db)
         try nameKnownIdentities(envelope.ord)
         try db.cachedStatement(
             sql: """

@@ -46,7 +46,10 @@ package struct ZoneAdoption {
         if isNew {
             let first = try Self.hasRows(db, schema) ? 1 : 0
             try db.execute(
-                sql: "INSERT INTO tidemark_zone VALUES (1, ?, ?, ?, ?, ?)",
+                sql: """
+                    INSERT INTO tidemark_zone (id, name, epoch, revision, horizon, adopted)
+                    VALUES (1, ?, ?, ?, ?, ?)
+                    """,
                 arguments: [name, epoch, first, first, first]
             )
         }

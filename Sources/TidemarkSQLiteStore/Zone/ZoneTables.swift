@@ -12,6 +12,10 @@ import TidemarkSQLite
 /// | `tidemark_verdict` | what was answered to a change set id |
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
+/// | `tidemark_overruled` | values of a device that another change set overruled, until it has them |
+///
+/// The time and the device of the value that a column has are those of the latest revision in the
+/// log that set it; nothing is kept a column.
 enum ZoneTables {
     static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark_zone (
@@ -20,12 +24,14 @@ enum ZoneTables {
             epoch TEXT NOT NULL,
             revision INTEGER NOT NULL,
             horizon INTEGER NOT NULL,
-            adopted INTEGER NOT NULL
+            adopted INTEGER NOT NULL,
+            time INTEGER NOT NULL DEFAULT 0
         );
         CREATE TABLE IF NOT EXISTS tidemark_revision (
             revision INTEGER PRIMARY KEY,
             id TEXT,
             device TEXT,
+            time INTEGER NOT NULL,
             body TEXT NOT NULL
         );
         CREATE TABLE IF NOT EXISTS tidemark_log (
@@ -56,5 +62,12 @@ enum ZoneTables {
             tbl TEXT PRIMARY KEY,
             next INTEGER NOT NULL
         ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_overruled (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            device TEXT NOT NULL,
+            revision INTEGER NOT NULL,
+            records TEXT NOT NULL
+        );
+        CREATE INDEX IF NOT EXISTS tidemark_overruled_device ON tidemark_overruled (device, number);
         """
 }

@@ -9,6 +9,9 @@ public import TidemarkCore
 /// known by the change set's number. What a store throws besides ``TidemarkCore/TidemarkError`` and
 /// ``Violation`` is a failure of the database.
 public protocol StoreTransaction {
+    /// The server's wall clock, in milliseconds since 1970.
+    var now: Int64 { get }
+
     /// What the zone is at now.
     func zone() throws -> ZoneState
 
@@ -38,12 +41,20 @@ public protocol StoreTransaction {
     /// to them.
     func begin(_ ord: Int, device: String?) throws -> Int64
 
-    /// The conflict policy of a table.
-    func policy(of table: String) throws -> ConflictPolicy
+    /// The conflict policy of a table, and those of its columns that have one of their own.
+    func policy(of table: String) throws -> (
+        table: ConflictPolicy, columns: [String: ConflictPolicy]
+    )
 
     /// The records of a change set that somebody else changed after `base`, except in revisions
     /// `seen`.
-    func contentions(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention]
+    ///
+    /// `stamp` says who made the change set, and when.
+    func contentions(_ ord: Int, base: Int64, seen: [Int64], stamp: Stamp) throws -> [Contention]
+
+    /// Takes the columns that are overruled out of the staged rows, and keeps the values that are
+    /// not going to stand for ``log(_:revision:stamp:)``.
+    func overrule(_ overrulings: [Overruling], in ord: Int) throws
 
     /// Writes the staged rows into the tables.
     ///
@@ -59,7 +70,7 @@ public protocol StoreTransaction {
     /// Logs what the transaction changed since `begin`, at the revision, and keeps the verdict.
     ///
     /// - Returns: The change set as its author receives it, JSON.
-    func log(_ envelope: SyncRequest.Envelope, revision: Int64, device: String?) throws -> String
+    func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String
 
     /// The truth for a refused change set: every record it touched and those related to them, JSON.
     ///
@@ -69,6 +80,15 @@ public protocol StoreTransaction {
         device: String?,
         reasons: [ConflictReason]
     ) throws -> String
+
+    /// The notes of values of this device that others overruled, oldest first, JSON each, up to a
+    /// revision; those numbered up to `taken` have arrived and are forgotten.
+    func overruled(
+        device: String,
+        taken: Int64,
+        through revision: Int64,
+        limit: Int
+    ) throws -> [String]
 
     /// The change sets after a revision, oldest first, as the device may see them.
     func catchUp(
@@ -90,11 +110,13 @@ public struct ZoneState: Hashable, Sendable {
     public let horizon: Int64
     /// The hash of the shape of the zone's tables.
     public let schema: String
+    /// The last time of the zone's hybrid clock.
+    public let time: Int64
 
     /// Makes a state.
-    public init(epoch: String, revision: Int64, horizon: Int64, schema: String) {
+    public init(epoch: String, revision: Int64, horizon: Int64, schema: String, time: Int64 = 0) {
         (self.epoch, self.revision) = (epoch, revision)
-        (self.horizon, self.schema) = (horizon, schema)
+        (self.horizon, self.schema, self.time) = (horizon, schema, time)
     }
 }
 

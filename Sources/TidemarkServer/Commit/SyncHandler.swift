@@ -11,7 +11,8 @@ public import TidemarkCore
 ///    undone and the truth returned.
 /// 4. The answer is what the device misses, then its own change sets.
 ///
-/// No clock, randomness or network: the same requests in the same order give the same bytes.
+/// No clock, randomness or network: the same requests in the same order, at the same times, give
+/// the same bytes.
 public struct SyncHandler: Sendable {
     private let limits: Limits
 
@@ -33,9 +34,11 @@ public struct SyncHandler: Sendable {
 
         var verdicts: [Outcome] = []
         var accepted: [Int64] = []
+        var clock = HybridClock(last: start.time)
         for envelope in request.changeSets {
             let outcome = try placing(envelope) {
-                try decide(envelope, request, accepted: accepted, in: transaction)
+                let stamp = stamped(envelope, request, &clock, at: transaction.now)
+                return try decide(envelope, request, stamp, accepted: accepted, in: transaction)
             }
             if let revision = outcome.revision { accepted.append(revision) }
             verdicts.append(outcome)
@@ -47,7 +50,16 @@ public struct SyncHandler: Sendable {
             bytesMax: limits.catchUpBytesMax,
             device: request.device
         )
-        return answer(missed, verdicts, epoch: start.epoch, end: try transaction.zone().revision)
+        let end = missed.hasMore ? missed.revision : try transaction.zone().revision
+        let notes = try request.device.map {
+            try transaction.overruled(
+                device: $0,
+                taken: request.overruled,
+                through: end,
+                limit: limits.overruledPerAnswerMax
+            )
+        }
+        return answer(missed, verdicts, notes ?? [], epoch: start.epoch, end: end)
     }
 
     // MARK: One change set
@@ -59,9 +71,25 @@ public struct SyncHandler: Sendable {
         let revision: Int64?
     }
 
+    /// Who made a change set, and when: by its author's clock, as far as that can be believed, else
+    /// by the server's.
+    private func stamped(
+        _ envelope: SyncRequest.Envelope,
+        _ request: SyncRequest,
+        _ clock: inout HybridClock,
+        at now: Int64
+    ) -> Stamp {
+        let time =
+            envelope.time.map {
+                clock.admit($0, at: now, skewMax: limits.clockSkewMillisecondsMax)
+            } ?? clock.next(at: now)
+        return Stamp(time: time, device: request.device)
+    }
+
     private func decide(
         _ envelope: SyncRequest.Envelope,
         _ request: SyncRequest,
+        _ stamp: Stamp,
         accepted: [Int64],
         in transaction: some StoreTransaction
     ) throws -> Outcome {
@@ -88,16 +116,17 @@ public struct SyncHandler: Sendable {
                 let revision = try transaction.begin(envelope.ord, device: request.device)
                 let (base, own) = (request.maxRevision, ancestry.revisions + accepted)
                 let seen = planted(PlantedBug.forgetsOwnCommits) ? [] : own
-                try judgeAll(
-                    transaction.contentions(envelope.ord, base: base, seen: seen),
+                let overrulings = try judgeAll(
+                    transaction.contentions(envelope.ord, base: base, seen: seen, stamp: stamp),
                     in: transaction
                 )
+                try transaction.overrule(overrulings, in: envelope.ord)
                 try transaction.apply(envelope.ord)
-                try judgeAll(
+                _ = try judgeAll(
                     transaction.cascades(envelope.ord, base: base, seen: seen),
                     in: transaction
                 )
-                let body = try transaction.log(envelope, revision: revision, device: request.device)
+                let body = try transaction.log(envelope, revision: revision, stamp: stamp)
                 return Outcome(body: body, revision: revision)
             }
         } catch Violation.conflict(let reasons) {
@@ -109,23 +138,35 @@ public struct SyncHandler: Sendable {
         }
     }
 
+    /// Judges contended records.
+    ///
+    /// - Returns: Those in which a policy decided between two values.
     private func judgeAll(
         _ contentions: [Contention],
         in transaction: some StoreTransaction
-    ) throws {
-        let reasons = try contentions.compactMap { contention -> ConflictReason? in
+    ) throws -> [Overruling] {
+        var (reasons, overrulings) = ([ConflictReason](), [Overruling]())
+        for contention in contentions {
             let policy = try transaction.policy(of: contention.table)
-            guard case .conflict(let rule, let columns) = judge(contention, policy: policy) else {
-                return nil
+            switch judge(contention, policy: policy.table, columns: policy.columns) {
+            case .merge: continue
+            case .overrule(let mine, let theirs):
+                overrulings.append(
+                    Overruling(contention: contention, mine: mine, theirs: theirs)
+                )
+            case .conflict(let rule, let columns):
+                reasons.append(
+                    ConflictReason(
+                        table: contention.table,
+                        key: contention.key,
+                        columns: columns.sorted(),
+                        rule: rule
+                    )
+                )
             }
-            return ConflictReason(
-                table: contention.table,
-                key: contention.key,
-                columns: columns.sorted(),
-                rule: rule
-            )
         }
         if !reasons.isEmpty { throw Violation.conflict(reasons) }
+        return overrulings
     }
 
     /// Adds the change set to the place of an error that is thrown while it is looked at.
@@ -180,6 +221,7 @@ public struct SyncHandler: Sendable {
     private func answer(
         _ missed: CatchUp,
         _ verdicts: [Outcome],
+        _ notes: [String],
         epoch: String,
         end: Int64
     ) -> String {
@@ -189,8 +231,9 @@ public struct SyncHandler: Sendable {
         // A repeated verdict may be among the missed revisions already.
         let inMissed = Set(missed.bodies)
         let bodies = missed.bodies + own.map(\.body).filter { !inMissed.contains($0) }
-        let last = missed.hasMore ? missed.revision : end
-        return #"{"maxRevision":\#(last),"epoch":"\#(epoch)","more":\#(missed.hasMore),"#
+        let overruled = notes.isEmpty ? "" : #""overruled":[\#(notes.joined(separator: ","))],"#
+        return
+            #"{"maxRevision":\#(end),"epoch":"\#(epoch)","more":\#(missed.hasMore),\#(overruled)"#
             + #""changeSets":[\#(bodies.joined(separator: ","))]}"#
     }
 }

@@ -12,10 +12,13 @@ public struct SyncRequest: Hashable, Sendable {
         public let after: [String]
         /// SHA-256 of its JSON, in lower-case hexadecimal.
         public let hash: String
+        /// When it was made, by its author's hybrid clock; nil when its author keeps none.
+        public let time: Int64?
 
         /// Makes an envelope.
-        public init(ord: Int, id: String?, after: [String], hash: String) {
+        public init(ord: Int, id: String?, after: [String], hash: String, time: Int64? = nil) {
             (self.ord, self.id, self.after, self.hash) = (ord, id, after, hash)
+            self.time = time
         }
     }
 
@@ -29,6 +32,8 @@ public struct SyncRequest: Hashable, Sendable {
     public let schema: String?
     /// The most revisions that the device wants in the answer.
     public let limit: Int?
+    /// The number of the last note of overruled values that the device has taken in.
+    public let overruled: Int64
     /// The change sets in the device's order.
     public let changeSets: [Envelope]
 
@@ -39,9 +44,11 @@ public struct SyncRequest: Hashable, Sendable {
         epoch: String?,
         schema: String?,
         limit: Int?,
+        overruled: Int64 = 0,
         changeSets: [Envelope]
     ) {
         (self.maxRevision, self.device, self.epoch) = (maxRevision, device, epoch)
         (self.schema, self.limit, self.changeSets) = (schema, limit, changeSets)
+        self.overruled = overruled
     }
 }

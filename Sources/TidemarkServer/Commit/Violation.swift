@@ -34,6 +34,22 @@ public struct ConflictReason: Hashable, Sendable, Codable {
             case .parentDeleted: "The record that this one refers to was deleted."
             case .referenced: "Other records still refer to this one."
             case .predecessor: "The change set that this one depends on was refused."
+            case .overruled: "Another value stands here; this one is kept."
             }
+    }
+}
+
+/// A contended record of an accepted change set in which some values are overruled.
+public struct Overruling: Hashable, Sendable {
+    /// The record, and what both sides did to it.
+    public let contention: Contention
+    /// The columns that the change set sets in vain.
+    public let mine: Set<String>
+    /// The columns in which it replaces what its author had not seen.
+    public let theirs: Set<String>
+
+    /// Makes an overruling.
+    public init(contention: Contention, mine: Set<String>, theirs: Set<String>) {
+        (self.contention, self.mine, self.theirs) = (contention, mine, theirs)
     }
 }

@@ -82,7 +82,7 @@ package final class FileTemplates {
             _ = try TakeSnapshot(
                 db: db,
                 snapshotPath: storage.path(of: snapshot),
-                now: environment.now.ISO8601Format(),
+                now: environment.now,
                 newID: environment.newID
             ).join(device: environment.newID(), server: "simulation", zone: "main")
         }

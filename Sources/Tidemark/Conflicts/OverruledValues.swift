@@ -1,0 +1,86 @@
+import Foundation
+import GRDB
+import TidemarkCore
+
+/// Keeps values that lost by the policy of their column: in the conflicts, where they ask nobody
+/// for a decision, but can be restored.
+///
+/// The answer tells about them twice: a change set of the device's own names what it set in vain; a
+/// note names what somebody else's change set replaced.
+struct OverruledValues {
+    let db: Database
+    let now: String
+
+    /// Keeps what an accepted change set, staged as `ord`, set in vain.
+    func keep(fromSet ord: Int, id: String) throws -> [SyncEvent] {
+        let records = try String.fetchOne(
+            db,
+            sql: "SELECT json -> '$.overruled' FROM temp.tidemark_staged_set WHERE ord = ?",
+            arguments: [ord]
+        )
+        guard let records else { return [] }
+        return try keep(records, id: id)
+    }
+
+    /// Keeps the values of notes that were not taken in yet, and the number of the last one.
+    func keep(notes: String, after taken: Int64, newID: () -> UUID) throws -> [SyncEvent] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT value ->> '$.number' AS number, value -> '$.records' AS records
+                FROM json_each(?) WHERE type = 'object'
+                    AND typeof(value ->> '$.number') = 'integer' AND value ->> '$.number' > ?
+                ORDER BY number
+                """,
+            arguments: [notes, taken]
+        )
+        var events: [SyncEvent] = []
+        for row in rows {
+            events += try keep(
+                row["records"] as String? ?? "[]",
+                id: newID().uuidString.lowercased()
+            )
+            try db.execute(
+                sql: "UPDATE tidemark_device SET overruled = ?",
+                arguments: [row["number"] as Int64]
+            )
+        }
+        return events
+    }
+
+    private func keep(_ records: String, id: String) throws -> [SyncEvent] {
+        let reasons = try String.fetchOne(
+            db,
+            sql: """
+                SELECT json_group_array(json_object('table', value ->> '$.table',
+                    'key', json(value -> '$.key'),
+                    'columns', json((
+                        SELECT json_group_array(j.key) FROM json_each(value, '$.lost') AS j)),
+                    'rule', ?2, 'message', ?3))
+                FROM json_each(?1) WHERE type = 'object'
+                """,
+            arguments: [records, ConflictRule.overruled.rawValue, Self.message]
+        )
+        try db.execute(
+            sql: """
+                INSERT INTO tidemark_conflict (id, parked, reasons, kind) VALUES (?, ?, ?, ?)
+                """,
+            arguments: [id, now, reasons ?? "[]", Conflict.Kind.overruled.rawValue]
+        )
+        try db.execute(
+            sql: """
+                INSERT OR REPLACE INTO tidemark_conflict_record
+                    (id, tbl, key, operation, base, mine, theirs)
+                SELECT ?1, value ->> '$.table', value -> '$.key', 'update', value -> '$.row',
+                    value -> '$.lost', iif(json_type(value, '$.kept') = 'object', value -> '$.kept', NULL)
+                FROM json_each(?2) WHERE json_type(value, '$.table') = 'text'
+                    AND json_type(value, '$.key') <> 'null' AND json_type(value, '$.lost') = 'object'
+                """,
+            arguments: [id, records]
+        )
+        return [.overruled(id: id)]
+    }
+
+    private static let message =
+        "Another value stands in these columns, by their policy; this one is kept here."
+}

@@ -1,0 +1,38 @@
+import GRDB
+
+/// Temporary tables of a commit: what is looked at, decided and told, in sets.
+///
+/// They are the connection's own, made once; each step empties its own before it fills them.
+enum CommitTables {
+    private static let sql = """
+        CREATE TEMP TABLE tidemark_contended (
+            rec INTEGER, tbl TEXT, key TEXT, operation TEXT, base INTEGER, present INTEGER,
+            PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_overruling (
+            tbl TEXT, key TEXT, col TEXT, is_mine INTEGER, loser TEXT, lost TEXT,
+            PRIMARY KEY (tbl, key, col)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_overruled_row (
+            tbl TEXT, key TEXT, before TEXT, after TEXT, PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_truth (
+            tbl TEXT, key TEXT, follows INTEGER, PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
+        """
+
+    /// Makes the tables, unless the connection has them.
+    static func prepare(_ db: Database) throws {
+        let isPrepared = try Bool.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_truth'"
+            )
+        )
+        if isPrepared != true { try db.execute(sql: sql) }
+    }
+
+    /// Empties one of them.
+    static func clear(_ name: String, in db: Database) throws {
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(name)").execute()
+    }
+}

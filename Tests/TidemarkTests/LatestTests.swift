@@ -1,0 +1,180 @@
+import Synchronization
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// A wall clock that a test turns.
+private final class Wall: Sendable {
+    private let now: Mutex<Int64>
+
+    init(_ now: Int64 = noon) { self.now = Mutex(now) }
+
+    var read: @Sendable () -> Int64 { { self.now.withLock { $0 } } }
+
+    func turn(to time: Int64) { now.withLock { $0 = time } }
+}
+
+private let noon: Int64 = 1_795_000_000_000
+private let day: Int64 = 86_400_000
+
+/// `latest`: who wrote last by the hybrid clocks prevails, column by column; and case 47, clocks
+/// that are wrong.
+@Suite struct LatestTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER NOT NULL DEFAULT 0)
+        """
+    private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
+
+    private static func pair(
+        _ policy: ConflictPolicy = .latest,
+        annas: Wall = Wall(),
+        bens: Wall = Wall(),
+        server: Wall = Wall()
+    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+        let cluster = try Cluster(
+            schema: schema,
+            seed: seed,
+            policies: ["notes": policy],
+            now: server.read
+        )
+        let anna = try await cluster.device("anna", clock: annas.read)
+        return (cluster, anna, try await cluster.device("ben", clock: bens.read))
+    }
+
+    @Test func `B11 C5: an older edit that arrives later loses its column only, and is kept`()
+        async throws
+    {
+        let (annas, bens) = (Wall(noon + 60_000), Wall())
+        let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat milk', done = 1 WHERE id = 1")
+        try await anna.engine.sync()
+        let told = try await ben.events { try await ben.engine.sync() }
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|1"])
+        let kept = try #require(try await ben.engine.conflicts().first)
+        #expect(told.contains(.overruled(id: kept.id)))
+        #expect(kept.kind == .overruled)
+        #expect(kept.records.map(\.mine) == [#"{"text":"oat milk"}"#])
+        #expect(kept.records.map(\.theirs) == [#"{"text":"goat milk"}"#])
+        #expect(try await anna.engine.conflicts().isEmpty)
+
+        try await ben.engine.resolve(kept.id, .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+    }
+
+    @Test func `B11 C5: a newer edit that arrives later wins, and the older one is kept`()
+        async throws
+    {
+        let (annas, bens) = (Wall(), Wall(noon + 60_000))
+        let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        #expect(
+            try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
+                == [#"{"text":"goat milk"}"#]
+        )
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test func `C5: an edit made offline counts from when it was drained, not from its sync`()
+        async throws
+    {
+        let (annas, bens) = (Wall(), Wall())
+        let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        #expect(try await anna.engine.isPending(table: "notes", key: "1"))
+        bens.turn(to: noon + 60_000)
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await ben.engine.sync()
+        annas.turn(to: noon + 120_000)
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+    }
+
+    @Test(arguments: [86_400_000, 1_000_000_000_000, 251_607_300_799_000] as [Int64])
+    func `case 47: a clock a day, decades or millennia ahead wins once at most, not for ever`(
+        ahead: Int64
+    ) async throws {
+        let (fast, server, bens) = (Wall(noon + ahead), Wall(), Wall())
+        let (cluster, anna, ben) = try await Self.pair(annas: fast, bens: bens, server: server)
+        for round in 1...3 {
+            try await anna.write("UPDATE notes SET text = 'fast \(round)' WHERE id = 1")
+            try await anna.engine.sync()
+            server.turn(to: noon + Int64(round) * 60_000)
+            bens.turn(to: noon + Int64(round) * 60_000)
+            try await ben.write("UPDATE notes SET text = 'right \(round)' WHERE id = 1")
+            try await cluster.converge(ben, anna)
+            #expect(
+                try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["right \(round)"]
+            )
+        }
+    }
+
+    @Test(arguments: [0, noon - day, -day])
+    func `case 47: a clock that stands in the past loses to others, not to what it has seen`(
+        past: Int64
+    ) async throws {
+        let (cluster, anna, ben) = try await Self.pair(bens: Wall(past))
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test func `case 47: a clock set back while the app was closed gives no earlier times`()
+        async throws
+    {
+        let annas = Wall()
+        let (cluster, anna, _) = try await Self.pair(annas: annas)
+        try await anna.write("UPDATE notes SET text = 'first' WHERE id = 1")
+        try await anna.engine.sync()
+        annas.turn(to: 0)
+        let later = try await anna.reopened()
+        try await later.write("UPDATE notes SET text = 'second' WHERE id = 1")
+        try await cluster.converge(later)
+        let times = try await cluster.rows(
+            "SELECT time FROM tidemark_revision WHERE device IS NOT NULL ORDER BY revision"
+        ).compactMap { Int64($0) }
+        #expect(times.count == 2 && times[0] < times[1])
+    }
+
+    /// Two devices with these clocks edit the same and different columns in a fixed order of
+    /// arrival.
+    private static func outcome(
+        _ policy: ConflictPolicy,
+        _ first: Int64,
+        _ second: Int64
+    ) async throws -> [String] {
+        let (cluster, anna, ben) = try await pair(policy, annas: Wall(first), bens: Wall(second))
+        for round in 1...2 {
+            try await anna.write("UPDATE notes SET text = 'anna \(round)' WHERE id = 1")
+            try await ben.write("UPDATE notes SET text = 'ben \(round)' WHERE id = 1")
+            try await ben.write("UPDATE notes SET done = \(round) WHERE id = 2")
+            try await cluster.converge(anna, ben)
+        }
+        return try await cluster.rows("SELECT * FROM notes ORDER BY id")
+            + ["\(try await anna.engine.conflicts().count)"]
+            + ["\(try await ben.engine.conflicts().count)"]
+    }
+
+    @Test(arguments: [ConflictPolicy.reject, .columns, .lastWriter])
+    func `case 47: under the other policies no clock changes anything`(policy: ConflictPolicy)
+        async throws
+    {
+        let right = try await Self.outcome(policy, noon, noon)
+        let walls = [
+            noon - day, noon + day, 0, 2_147_483_648_000, 253_402_300_799_000,
+        ]
+        for wall in walls {
+            #expect(try await Self.outcome(policy, wall, noon) == right)
+            #expect(try await Self.outcome(policy, noon, wall) == right)
+        }
+    }
+}

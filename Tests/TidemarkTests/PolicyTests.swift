@@ -1,0 +1,239 @@
+import Synchronization
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// `lastWriter` and `latest` between real devices: one value stands, the other is kept and can be
+/// restored.
+@Suite struct PolicyTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER NOT NULL DEFAULT 0,
+            code TEXT UNIQUE)
+        """
+    private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
+
+    private static func pair(
+        _ policies: [String: ConflictPolicy] = ["notes": .lastWriter]
+    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+        let cluster = try Cluster(schema: schema, seed: seed, policies: policies)
+        return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
+    }
+
+    /// Anna's text arrives first, then Ben's, who had not seen it.
+    private static func overwritten() async throws -> (
+        cluster: Cluster, anna: TestDevice, ben: TestDevice
+    ) {
+        let (cluster, anna, ben) = try await pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        try await ben.engine.sync()
+        return (cluster, anna, ben)
+    }
+
+    @Test func `B8: the last arrival stands, and who lost finds the value in the inbox`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.overwritten()
+        let told = try await anna.events { try await anna.engine.sync() }
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        #expect(try await ben.engine.conflicts().isEmpty)
+        let kept = try #require(try await anna.engine.conflicts().first)
+        #expect(told.contains(.overruled(id: kept.id)))
+        #expect(kept.kind == .overruled)
+        #expect(kept.reasons.map(\.rule) == ["overruled"])
+        #expect(kept.reasons.map(\.columns) == [["text"]])
+        #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
+        #expect(kept.records.map(\.theirs) == [#"{"text":"oat milk"}"#])
+        let status = try await anna.engine.status()
+        #expect(status.conflicts == 0 && status.overruled == 1)
+    }
+
+    @Test func `B8: a value that lost is restored as a new change set, and everybody has it`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.overwritten()
+        try await anna.engine.sync()
+        let kept = try #require(try await anna.engine.conflicts().first)
+        try await anna.engine.resolve(kept.id, .retry)
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
+        for device in [anna, ben] {
+            #expect(try await device.engine.conflicts().isEmpty)
+        }
+    }
+
+    @Test func `B8: a value that lost can be dismissed, and is not told again`() async throws {
+        let (cluster, anna, ben) = try await Self.overwritten()
+        try await anna.engine.sync()
+        let kept = try #require(try await anna.engine.conflicts().first)
+        try await anna.engine.resolve(kept.id, .accept)
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.engine.conflicts().isEmpty)
+        #expect(try await cluster.rows("SELECT count(*) FROM tidemark_overruled") == ["0"])
+    }
+
+    @Test func `B8: an answer with a value that lost is lost itself, and comes again once`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.overwritten()
+        anna.transport.faults.add(.answerLost)
+        await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.engine.conflicts().count == 1)
+    }
+
+    @Test func `B8: under lastWriter, edits of different columns are merged and nobody loses`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|1"])
+        #expect(try await anna.engine.conflicts().isEmpty)
+    }
+
+    @Test func `B8: a later deletion wins, and who edited the note can bring it back whole`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("DELETE FROM notes WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT id FROM notes") == ["2"])
+        let kept = try #require(try await anna.engine.conflicts().first)
+        #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
+        #expect(kept.records.map(\.theirs) == [nil])
+        try await anna.engine.resolve(kept.id, .retry)
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await ben.rows("SELECT text, done FROM notes ORDER BY text")
+                == ["bread|0", "goat milk|0"]
+        )
+    }
+
+    @Test func `B8: what the sqlite3 shell wrote at the server loses too, and its winner keeps it`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try cluster.writeOutside("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        let kept = try #require(try await ben.engine.conflicts().first)
+        #expect(kept.kind == .overruled)
+        #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
+    }
+
+    @Test func `rule 18: a unique value that somebody holds is a conflict under every policy`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET code = 'X' WHERE id = 1")
+        try await ben.write("UPDATE notes SET code = 'X' WHERE id = 2")
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["unique"])
+        #expect(try await cluster.rows("SELECT id FROM notes WHERE code = 'X'") == ["1"])
+    }
+
+    @Test func `B11: two people set one key of a table of settings, the later stands`() async throws
+    {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value, at INTEGER)",
+            policies: ["settings": .lastWriter]
+        )
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("INSERT INTO settings VALUES ('colour', 'red', 1), ('size', 3, 1)")
+        try await ben.write("INSERT INTO settings VALUES ('colour', 'blue', 1), ('size', 3, 1)")
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await anna.rows("SELECT * FROM settings ORDER BY name")
+                == ["colour|blue|1", "size|3|1"]
+        )
+        #expect(
+            try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
+                == [#"{"value":"red"}"#]
+        )
+    }
+
+    @Test func `A6: a column's own policy decides it, the table's the others`() async throws {
+        let (cluster, anna, ben) = try await Self.pair(
+            ["notes": .columns, "notes.done": .lastWriter]
+        )
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
+        try await ben.write("UPDATE notes SET done = 2 WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat bread' WHERE id = 2")
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id")
+                == ["milk|2", "rye bread|0"]
+        )
+        #expect(try await ben.engine.conflicts().map(\.reasons.first?.columns) == [["text"]])
+        #expect(try await anna.engine.conflicts().map(\.kind) == [.overruled])
+    }
+
+    @Test func `I9: a later deletion of a list does not take the note that somebody else edited`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: """
+                CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT);
+                CREATE TABLE items (id INTEGER PRIMARY KEY,
+                    list_id INTEGER REFERENCES lists ON DELETE CASCADE, text TEXT);
+                CREATE INDEX items_list ON items (list_id);
+                """,
+            seed: "INSERT INTO lists VALUES (1, 'home')",
+            policies: ["lists": .lastWriter, "items": .lastWriter]
+        )
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("INSERT INTO items (list_id, text) VALUES (1, 'soap')")
+        try await ben.write("DELETE FROM lists WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT text FROM items") == ["soap"])
+        #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
+    }
+
+    @Test(arguments: [ConflictPolicy.lastWriter, .latest], 1...12)
+    func `I2: whoever loses, every value that was written stands or is kept by somebody`(
+        policy: ConflictPolicy,
+        seed: UInt64
+    ) async throws {
+        var random = SeededGenerator(seed: seed)
+        let cluster = try Cluster(
+            schema: Self.schema,
+            seed: Self.seed,
+            policies: ["notes": policy]
+        )
+        var devices: [TestDevice] = []
+        for name in ["anna", "ben", "cleo"] { devices.append(try await cluster.device(name)) }
+        for round in 0..<4 {
+            var written: [String] = []
+            for (index, device) in devices.enumerated() {
+                let value = "r\(round)d\(index)"
+                written.append(value)
+                let id = Int.random(in: 1...2, using: &random)
+                let isDeletion = policy == .lastWriter && id == 2 && round == 3 && index == 2
+                try await device.write(
+                    isDeletion
+                        ? "DELETE FROM notes WHERE id = 2"
+                        : "UPDATE notes SET text = '\(value)' WHERE id = \(id)"
+                )
+                if isDeletion { written.removeLast() }
+            }
+            for device in devices.shuffled(using: &random) { try await device.engine.sync() }
+            try await cluster.converge(devices)
+            var found = try await cluster.rows("SELECT text FROM notes")
+            for device in devices {
+                let records = try await device.engine.conflicts().flatMap(\.records)
+                found += records.compactMap(\.mine)
+            }
+            for value in written {
+                #expect(found.contains { $0.contains(value) }, "\(value) of seed \(seed) is lost")
+            }
+        }
+    }
+}
