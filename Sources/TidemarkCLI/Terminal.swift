@@ -47,6 +47,14 @@ enum Terminal {
         }
     }
 
+    private static func exitCode(of error: TidemarkError) -> ExitCode {
+        switch error.code {
+        case .unreachable: ExitCode(4)
+        case .syncInProgress: ExitCode(5)
+        default: .failure
+        }
+    }
+
     /// Runs a command's work and turns its errors into one readable message and an exit code.
     static func run(_ work: () async throws -> Void) async throws {
         do {
@@ -56,7 +64,7 @@ enum Terminal {
             let place = error.place.description
             if !place.isEmpty { note("  where: \(place)") }
             note("  what to do: \(error.fix)")
-            throw error.code == .unreachable ? ExitCode(4) : ExitCode.failure
+            throw exitCode(of: error)
         } catch let error as DatabaseError {
             note("tidemark: SQLite cannot go on: \(error.message ?? "no reason given")")
             note("  what to do: check that the file is a database and that its disk has room.")

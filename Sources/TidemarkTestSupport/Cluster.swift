@@ -15,8 +15,14 @@ public import TidemarkSQLiteStore
 public final class Cluster: Sendable {
     /// The folder of all files; removed with the cluster.
     public let folder: URL
+    /// The way of the devices to the server.
+    public let service: ReplaceableService
+    private let policies: [String: ConflictPolicy]
+    private let limits: Limits
+    private let now: (@Sendable () -> Int64)?
+
     /// The server.
-    public let store: EmbeddedStore
+    public var store: EmbeddedStore { service.store }
 
     /// Makes a server with an empty zone of the given tables, and the rows that `seed` inserts.
     ///
@@ -32,12 +38,15 @@ public final class Cluster: Sendable {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let path = folder.appendingPathComponent("zone.sqlite").path
         try DatabaseQueue(path: path).write { try $0.execute(sql: schema + ";" + seed) }
-        store = try EmbeddedStore(
-            path: path,
-            newEpoch: UUID(),
-            policies: policies,
-            limits: limits,
-            now: now
+        (self.policies, self.limits, self.now) = (policies, limits, now)
+        service = ReplaceableService(
+            try EmbeddedStore(
+                path: path,
+                newEpoch: UUID(),
+                policies: policies,
+                limits: limits,
+                now: now
+            )
         )
     }
 
@@ -58,6 +67,41 @@ public final class Cluster: Sendable {
         try DatabaseQueue(path: zonePath).write { try $0.execute(sql: sql) }
     }
 
+    /// Copies the server's file, as a backup does.
+    ///
+    /// - Returns: The copy's path.
+    public func backUp() async throws -> String {
+        let path = folder.appendingPathComponent("backup-\(UUID()).sqlite").path
+        try await DatabaseQueue(path: zonePath).vacuum(into: path)
+        return path
+    }
+
+    /// Puts a backup in the place of the server's file; nil: an empty zone with the same tables.
+    public func restore(_ backup: String?) async throws {
+        try await store.close()
+        for suffix in ["-wal", "-shm"]
+        where FileManager.default.fileExists(atPath: zonePath + suffix) {
+            try FileManager.default.removeItem(atPath: zonePath + suffix)
+        }
+        if let backup {
+            try FileManager.default.removeItem(atPath: zonePath)
+            try FileManager.default.copyItem(atPath: backup, toPath: zonePath)
+        } else {
+            let tables = store.schema.tables.flatMap { [$0.sql] + $0.indexSQL }
+            try FileManager.default.removeItem(atPath: zonePath)
+            try await DatabaseQueue(path: zonePath).write { db in
+                for sql in tables { try db.execute(sql: sql) }
+            }
+        }
+        service.store = try EmbeddedStore(
+            path: zonePath,
+            newEpoch: UUID(),
+            policies: policies,
+            limits: limits,
+            now: now
+        )
+    }
+
     /// Joins a new device; `clock` is its own, in milliseconds since 1970, where it is not the
     /// system's.
     public func device(
@@ -65,7 +109,7 @@ public final class Cluster: Sendable {
         clock: (@Sendable () -> Int64)? = nil
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
-        let transport = InProcessTransport(to: store)
+        let transport = InProcessTransport(to: service)
         _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(
             path: path
         )

@@ -23,6 +23,7 @@ public final class TestDevice: Sendable {
         path: String,
         transport: InProcessTransport,
         clock: (@Sendable () -> Int64)? = nil,
+        environment: SyncEngine.Environment? = nil,
         in cluster: Cluster
     ) async throws {
         (self.path, self.transport, self.cluster) = (path, transport, cluster)
@@ -39,13 +40,35 @@ public final class TestDevice: Sendable {
             database,
             server: "http://cluster.test",
             transport: transport,
-            environment: .init(now: wall ?? system.now, newID: system.newID)
+            environment: environment ?? .init(now: wall ?? system.now, newID: system.newID)
         )
     }
 
     /// Opens the same file again, as after a crash or a restart of the app.
-    public func reopened() async throws -> TestDevice {
-        try await TestDevice(path: path, transport: transport, clock: clock, in: cluster)
+    public func reopened(
+        environment: SyncEngine.Environment? = nil
+    ) async throws -> TestDevice {
+        try await TestDevice(
+            path: path,
+            transport: transport,
+            clock: clock,
+            environment: environment,
+            in: cluster
+        )
+    }
+
+    /// A copy of the file as it is now, as a backup or a move to another phone makes one.
+    ///
+    /// Both go by one identity, until one of them is told.
+    public func copy(_ name: String) async throws -> TestDevice {
+        let path = cluster.folder.appendingPathComponent("\(name).sqlite").path
+        try await database.vacuum(into: path)
+        return try await TestDevice(
+            path: path,
+            transport: InProcessTransport(to: cluster.service),
+            clock: clock,
+            in: cluster
+        )
     }
 
     /// Runs SQL as the app, in one transaction.
@@ -84,4 +107,10 @@ public final class TestDevice: Sendable {
             )
         }
     }
+}
+
+extension SyncEngine.Environment {
+    /// The system's, but every lock of another counts as left behind: what happens when two
+    /// processes sync one file although there is a lock.
+    public static let ignoringLocks = Self(now: system.now, newID: system.newID)
 }

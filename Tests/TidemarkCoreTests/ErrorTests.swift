@@ -37,7 +37,7 @@ import TidemarkCore
 
     private static let retried: [ErrorCode] = [
         .unreachable, .invalidResponse, .unavailable, .internalFailure,
-        .predecessorMissing,
+        .predecessorMissing, .syncInProgress,
     ]
     private static let resynced: [ErrorCode] = [.snapshotRequired, .epochMismatch, .revisionAhead]
     private static let permanent: [ErrorCode] = [
@@ -51,6 +51,7 @@ import TidemarkCore
         let recovery = { (code: ErrorCode) in TidemarkError(code, "", fix: "").recovery }
         #expect(Self.retried.allSatisfy { recovery($0) == .retry })
         #expect(Self.resynced.allSatisfy { recovery($0) == .resync })
+        #expect(recovery(.identityInUse) == .renew)
         #expect(Self.permanent.allSatisfy { recovery($0) == .permanent })
     }
 

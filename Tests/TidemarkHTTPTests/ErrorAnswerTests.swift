@@ -13,7 +13,7 @@ import TidemarkCore
         (.unknownTemporaryId, 400), (.invalidArgument, 400), (.unknownZone, 404),
         (.unknownPath, 404), (.methodNotAllowed, 405), (.revisionAhead, 409),
         (.epochMismatch, 409), (.schemaMismatch, 409), (.changeSetIdReused, 409),
-        (.predecessorMissing, 409), (.snapshotRequired, 410),
+        (.predecessorMissing, 409), (.identityInUse, 409), (.snapshotRequired, 410),
         (.tooLarge, 413), (.unsupportedEncoding, 415), (.brokenReference, 422),
         (.constraintViolated, 422), (.unavailable, 503), (.internalFailure, 500),
         (.unusableFile, 500), (.unsyncableSchema, 500), (.unreachable, 500),

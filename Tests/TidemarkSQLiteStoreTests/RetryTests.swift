@@ -93,7 +93,7 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT text FROM notes") == ["theirs again"])
     }
 
-    @Test func `Rule 13: an id with another content, or from another device, is refused`()
+    @Test func `Rule 13: an id with another content is refused, whoever sends it`()
         async throws
     {
         let zone = try TestZone(Self.schema)
@@ -104,7 +104,7 @@ import TidemarkSQLiteStore
             with: Self.id(1).uppercased()
         )
         for (device, set) in [
-            ("a", Self.create(1, text: "other")), ("a", upper), ("b", Self.create(1)),
+            ("a", Self.create(1, text: "other")), ("a", upper), ("b", upper),
             ("a", #"{"id":"\#(Self.id(1))"}"#),
         ] {
             let refusal = try await zone.refusal(

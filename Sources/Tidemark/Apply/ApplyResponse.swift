@@ -22,14 +22,16 @@ struct ApplyResponse {
     let limits: Limits
     let now: Date
 
-    /// Applies the answer to a request made at revision `requested`.
+    /// Applies the answer to a request.
     func apply(
         _ body: [UInt8],
-        requested: Int64,
+        to outgoing: DeviceCore.Outgoing,
         boundaries: [Int64],
         newID: () -> UUID
     ) throws -> Applied {
-        guard file.revision == requested else {
+        let requested = outgoing.revision
+        var laps = try Laps(db)
+        guard file.revision == requested, laps.isOpen(outgoing.lap) else {
             return Applied(revision: file.revision, isStale: true)
         }
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
@@ -59,6 +61,7 @@ struct ApplyResponse {
         try db.cachedStatement(sql: "UPDATE tidemark_device SET contact = ?").execute(arguments: [
             Timestamp.text(now)
         ])
+        try laps.finish(outgoing.lap, in: db)
         applied.settledCount = answered.accepted.count + answered.refused.count
         applied.hasPending =
             try Bool.fetchOne(

@@ -1,6 +1,6 @@
 package import Foundation
 package import GRDB
-import TidemarkCore
+package import TidemarkCore
 import TidemarkSQLite
 
 /// Fills a device's tables from a snapshot: the first time, and whenever the log does not reach
@@ -16,6 +16,9 @@ package struct TakeSnapshot {
     let snapshotPath: String
     /// Where transactions of the app are known to have ended.
     let boundaries: [Int64]
+    /// What the server knows of the outbox, when the snapshot may be of another history.
+    let recall: Recall?
+    let limits: Limits
     let now: Date
     let newID: () -> UUID
 
@@ -24,11 +27,13 @@ package struct TakeSnapshot {
         db: Database,
         snapshotPath: String,
         boundaries: [Int64] = [],
+        recall: Recall? = nil,
+        limits: Limits = .standard,
         now: Date,
         newID: @escaping () -> UUID
     ) {
         (self.db, self.snapshotPath, self.boundaries) = (db, snapshotPath, boundaries)
-        (self.now, self.newID) = (now, newID)
+        (self.recall, self.limits, self.now, self.newID) = (recall, limits, now, newID)
     }
 
     /// Takes the snapshot into a file that has the zone's tables.
@@ -79,6 +84,7 @@ package struct TakeSnapshot {
     // MARK: Steps
 
     private func replaceRows(_ header: SnapshotFormat.Header) throws -> Applied {
+        try refuseUnasked(header)
         let served = try SchemaText.decode(header.schema)
         let schema = try DeviceFile.schema(header.schema, in: db)
         guard schema.shape == served.shape else {
@@ -109,12 +115,16 @@ package struct TakeSnapshot {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
             for table in schema.tables { try copy(table) }
-            if try isReset(header) {
-                events += try JudgeAfterReset(
+            if let recall {
+                events += try MoveOutbox(
                     db: db,
                     schema: schema,
-                    now: Timestamp.text(now)
-                ).park()
+                    header: header,
+                    recall: recall,
+                    limits: limits,
+                    now: Timestamp.text(now),
+                    newID: newID
+                ).move()
             }
             try pending.refreshBase()
             try pending.replay()
@@ -132,10 +142,15 @@ package struct TakeSnapshot {
         )
     }
 
-    /// Whether the file knows another history than the snapshot's.
-    private func isReset(_ header: SnapshotFormat.Header) throws -> Bool {
+    /// Refuses another history than the one that the server was asked about, or that was asked for.
+    private func refuseUnasked(_ header: SnapshotFormat.Header) throws {
         let known = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
-        return known != nil && known != header.epoch
+        guard let expected = recall?.epoch ?? known, expected != header.epoch else { return }
+        throw TidemarkError(
+            .epochMismatch,
+            "The snapshot is of another history than expected.",
+            fix: "Nothing was changed. The server is asked again; the outbox is kept."
+        )
     }
 
     /// A table that has only now become a synced one was not captured: its rows would be lost.
@@ -173,6 +188,11 @@ package struct TakeSnapshot {
                     contact = ?2
                 """,
             arguments: [header.epoch, Timestamp.text(now)]
+        )
+        // Edits from before the first snapshot belong to no history until now.
+        try db.execute(
+            sql: "UPDATE tidemark_changeset SET epoch = ? WHERE epoch IS NULL",
+            arguments: [header.epoch]
         )
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
     }

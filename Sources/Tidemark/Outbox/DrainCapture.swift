@@ -113,7 +113,10 @@ struct DrainCapture {
         )
         guard isEmpty == false, try !addToSentSet() else { return }
         try db.cachedStatement(
-            sql: "INSERT INTO tidemark_changeset (id, time) VALUES (?, ?)"
+            sql: """
+                INSERT INTO tidemark_changeset (id, time, epoch)
+                SELECT ?, ?, epoch FROM tidemark_device
+                """
         ).execute(arguments: [id, time])
         let seq = db.lastInsertedRowID
         try db.cachedStatement(

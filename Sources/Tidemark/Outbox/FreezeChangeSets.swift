@@ -9,6 +9,8 @@ import TidemarkSQLite
 struct FreezeChangeSets {
     let db: Database
     let schema: SyncSchema
+    /// The history that the file is in.
+    let epoch: String
     let limits: Limits
 
     /// A change set as it is sent.
@@ -17,23 +19,46 @@ struct FreezeChangeSets {
         let wire: String
     }
 
+    /// What goes into a request.
+    struct Outgoing {
+        var changeSets: [Frozen] = []
+        /// Whether some of them were frozen just now, so that no server can have seen them.
+        var hasFresh = false
+    }
+
     /// The change sets to send now, oldest first: at least one, then as many as the limits allow.
-    func outgoing(countMax: Int) throws -> [Frozen] {
+    ///
+    /// With `freezesMore` false, only those that were frozen before.
+    func outgoing(countMax: Int, freezesMore: Bool) throws -> Outgoing {
         let rows = try Row.fetchAll(
             db.cachedStatement(
-                sql: "SELECT seq, id, wire, time FROM tidemark_changeset ORDER BY seq LIMIT ?"
+                sql: """
+                    SELECT seq, id, epoch, wire, time FROM tidemark_changeset ORDER BY seq LIMIT ?
+                    """
             ),
             arguments: [countMax]
         )
-        var (frozen, bytes) = ([Frozen](), 0)
+        var (outgoing, bytes) = (Outgoing(), 0)
         for row in rows {
-            guard frozen.isEmpty || bytes < limits.outgoingBytesTarget else { break }
-            let id: String = row["id"]
-            let wire = try row["wire"] as String? ?? freeze(row["seq"], id, row["time"])
-            frozen.append(Frozen(id: id, wire: wire))
+            guard outgoing.changeSets.isEmpty || bytes < limits.outgoingBytesTarget else { break }
+            let (id, known) = (row["id"] as String, row["wire"] as String?)
+            guard known != nil || freezesMore else { break }
+            guard row["epoch"] as String? == epoch else { throw Self.otherHistory(id) }
+            let wire = try known ?? freeze(row["seq"], id, row["time"])
+            outgoing.changeSets.append(Frozen(id: id, wire: wire))
+            outgoing.hasFresh = outgoing.hasFresh || known == nil
             bytes += wire.utf8.count
         }
-        return frozen
+        return outgoing
+    }
+
+    /// A base is a revision of one history, and is never read in another.
+    private static func otherHistory(_ id: String) -> TidemarkError {
+        TidemarkError(
+            .epochMismatch,
+            "The change set \(id) was made on rows of another history.",
+            fix: "The rows are taken anew from a snapshot, and the change set is judged by them."
+        )
     }
 
     private func freeze(_ seq: Int64, _ id: String, _ time: Int64) throws -> String {

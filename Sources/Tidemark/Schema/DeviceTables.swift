@@ -7,7 +7,8 @@ import TidemarkSQLite
 /// | table | a row is |
 /// | --- | --- |
 /// | `tidemark_device` | who this device is, what it syncs with, and the last time of its clock |
-/// | `tidemark_changeset` | a change set in the outbox; `wire` is what was sent, frozen |
+/// | `tidemark_lock` | the process that syncs the file just now, and until when it may |
+/// | `tidemark_changeset` | a change set in the outbox; `wire` is what was sent, frozen; `epoch` the history of its bases |
 /// | `tidemark_outbox` | what a waiting change set does to one record |
 /// | `tidemark_after` | a change set that another one depends on |
 /// | `tidemark_base` | a record with waiting changes, as the server confirmed it (NULL: not at all) |
@@ -27,11 +28,20 @@ enum DeviceTables {
             schema TEXT,
             contact TEXT,
             time INTEGER NOT NULL DEFAULT 0,
-            overruled INTEGER NOT NULL DEFAULT 0
+            overruled INTEGER NOT NULL DEFAULT 0,
+            lap TEXT,
+            open_laps TEXT NOT NULL DEFAULT '[]'
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_lock (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            owner TEXT NOT NULL,
+            process INTEGER NOT NULL,
+            until INTEGER NOT NULL
         );
         CREATE TABLE IF NOT EXISTS tidemark_changeset (
             seq INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL UNIQUE,
+            epoch TEXT,
             wire TEXT,
             time INTEGER NOT NULL DEFAULT 0,
             merges INTEGER NOT NULL DEFAULT 0

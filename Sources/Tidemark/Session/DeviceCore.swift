@@ -28,6 +28,8 @@ package struct DeviceCore: Sendable {
         package let revision: Int64
         /// The ids of the change sets in it.
         package let changeSets: [String]
+        /// Which of the device's exchanges it is; nil for a question.
+        package let lap: String?
     }
 
     /// Drains what was captured and writes the request.
@@ -55,25 +57,53 @@ package struct DeviceCore: Sendable {
                 fix: "Sync when the server can be reached; edits are kept."
             )
         }
-        let frozen = try FreezeChangeSets(db: db, schema: file.schema, limits: limits).outgoing(
-            countMax: changeSetsMax
-        )
+        var laps = try Laps(db)
+        let outgoing = try FreezeChangeSets(
+            db: db,
+            schema: file.schema,
+            epoch: epoch,
+            limits: limits
+        ).outgoing(countMax: changeSetsMax, freezesMore: laps.hasRoom)
+        let lap = try laps.begin(isRetry: !outgoing.hasFresh, newID: newID, in: db)
+        let sets = outgoing.changeSets
         let body =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
-            + #""schema":"\#(ContentHash.of(file.schema.shape))","#
+            + #""schema":"\#(ContentHash.of(file.schema.shape))","lap":\#(lap.json),"#
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
-            + #""changeSets":[\#(frozen.map(\.wire).joined(separator: ","))]}"#
+            + #""changeSets":[\#(sets.map(\.wire).joined(separator: ","))]}"#
         return Outgoing(
             zone: file.zone,
             body: Array(body.utf8),
             revision: file.revision,
-            changeSets: frozen.map(\.id)
+            changeSets: sets.map(\.id),
+            lap: lap.next
+        )
+    }
+
+    /// Writes the question that comes before a snapshot of another history: which of this device's
+    /// change sets the server knows.
+    func prepareQuestion(_ db: Database) throws -> Outgoing {
+        let file = try DeviceFile(db)
+        let waiting = try String.fetchAll(
+            db,
+            sql: "SELECT id FROM tidemark_changeset ORDER BY seq LIMIT ?",
+            arguments: [limits.changeSetsPerRequestMax]
+        )
+        let list = waiting.map { "\"\($0)\"" }.joined(separator: ",")
+        let body =
+            #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","recall":[\#(list)]}"#
+        return Outgoing(
+            zone: file.zone,
+            body: Array(body.utf8),
+            revision: file.revision,
+            changeSets: [],
+            lap: nil
         )
     }
 }
 
 extension DeviceCore {
-    /// Takes an answer in, in a transaction of its own.
+    /// Takes an answer in, in a transaction of its own, which `finally` ends.
     ///
     /// The caller is outside one.
     func apply(
@@ -82,7 +112,8 @@ extension DeviceCore {
         in db: Database,
         boundaries: [Int64],
         now: Date,
-        newID: () -> UUID
+        newID: () -> UUID,
+        finally: (Applied) throws -> Void = { _ in }
     ) throws -> Applied {
         var applied = Applied()
         if planted(PlantedBug.storesRevisionFirst) {
@@ -100,10 +131,11 @@ extension DeviceCore {
                 now: now
             ).apply(
                 answer,
-                requested: outgoing.revision,
+                to: outgoing,
                 boundaries: boundaries,
                 newID: newID
             )
+            try finally(applied)
         }
         return applied
     }
@@ -164,4 +196,7 @@ package struct Applied: Sendable {
     var isStale = false
     /// What to tell the app.
     var events: [SyncEvent] = []
+
+    /// Whether both sides have everything.
+    var isEven: Bool { !hasMore && !hasPending && !isStale }
 }

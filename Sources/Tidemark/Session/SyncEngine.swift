@@ -29,9 +29,22 @@ public actor SyncEngine {
         /// 128 random bits.
         public let newID: @Sendable () -> UUID
 
+        /// The number of this process, by which others see whether it still runs.
+        public let process: Int32
+        /// Whether a process still runs.
+        public let isRunning: @Sendable (Int32) -> Bool
+
         /// Makes an environment.
-        public init(now: @escaping @Sendable () -> Date, newID: @escaping @Sendable () -> UUID) {
+        ///
+        /// Without `isRunning`, every other process counts as ended.
+        public init(
+            now: @escaping @Sendable () -> Date,
+            newID: @escaping @Sendable () -> UUID,
+            process: Int32 = 0,
+            isRunning: @escaping @Sendable (Int32) -> Bool = { _ in false }
+        ) {
             (self.now, self.newID) = (now, newID)
+            (self.process, self.isRunning) = (process, isRunning)
         }
     }
 

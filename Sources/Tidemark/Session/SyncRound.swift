@@ -12,7 +12,9 @@ package import TidemarkCore
 ///
 /// | error | what follows |
 /// | --- | --- |
-/// | `resync` | a snapshot, at most twice a sync |
+/// | `snapshotRequired` | a snapshot, at most twice a sync |
+/// | `renew`, `resync` | a question, then a snapshot under a new identity |
+/// | `predecessorMissing` | the same: the server has forgotten what this device did |
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
 /// | any other | the sync ends with it |
@@ -33,8 +35,16 @@ package struct SyncRound: Sendable {
     private var changeSetsMax: Int
     private var snapshotsTaken = 0
     private var isCatchingUp = false
-    private var needsSnapshot = false
+    private var need = Need.request
     private var isEven = false
+    private let lock: SyncLock
+
+    /// What comes next.
+    private enum Need {
+        case request
+        case question
+        case snapshot(Recall?)
+    }
 
     private static let snapshotsMax = 2
 
@@ -50,13 +60,23 @@ package struct SyncRound: Sendable {
         core = DeviceCore(limits: limits)
         (self.environment, self.boundaries) = (environment, boundaries)
         changeSetsMax = limits.changeSetsPerRequestMax
+        lock = SyncLock(environment)
     }
 
     /// Decides the next step, and freezes what it sends.
     package mutating func next(_ db: Database) throws -> Step {
         guard !isEven else { return .finish }
-        guard needsSnapshot else { return .send(try prepare(db)) }
-        return .fetchSnapshot(zone: try DeviceFile(db).zone)
+        var step = Step.finish
+        try db.inTransaction(.immediate) {
+            try lock.take(db)
+            switch need {
+            case .request: step = .send(try prepare(db))
+            case .question: step = .send(try core.prepareQuestion(db))
+            case .snapshot: step = .fetchSnapshot(zone: try DeviceFile(db).zone)
+            }
+            return .commit
+        }
+        return step
     }
 
     /// Takes an answer in.
@@ -65,6 +85,10 @@ package struct SyncRound: Sendable {
         to outgoing: DeviceCore.Outgoing,
         in db: Database
     ) throws -> [SyncEvent] {
+        guard outgoing.lap != nil else {
+            need = .snapshot(try Recall(answer, in: db))
+            return []
+        }
         let applied = try core.apply(
             answer,
             to: outgoing,
@@ -72,23 +96,29 @@ package struct SyncRound: Sendable {
             boundaries: boundaries(),
             now: environment.now(),
             newID: environment.newID
-        )
+        ) { applied in
+            if applied.isEven { try lock.release(db) }
+        }
         isCatchingUp = applied.hasMore
-        isEven = !applied.hasMore && !applied.hasPending && !applied.isStale
+        isEven = applied.isEven
         if !isEven { try requireProgress(outgoing, applied) }
         return applied.events
     }
 
     /// Takes a snapshot in.
     package mutating func took(snapshotAt path: String, in db: Database) throws -> [SyncEvent] {
+        var recall: Recall?
+        if case .snapshot(let answer) = need { recall = answer }
         let applied = try TakeSnapshot(
             db: db,
             snapshotPath: path,
             boundaries: boundaries(),
+            recall: recall,
+            limits: core.limits,
             now: environment.now(),
             newID: environment.newID
         ).take()
-        needsSnapshot = false
+        need = .request
         return applied.events
     }
 
@@ -107,8 +137,14 @@ package struct SyncRound: Sendable {
             error.place.id = first
         }
         switch error.recovery {
-        case .resync:
-            try requireSnapshot(after: error)
+        case .resync where error.code == .snapshotRequired:
+            try require(.snapshot(nil), after: error)
+            return []
+        case .resync, .renew,
+            .retry where error.code == .predecessorMissing:
+            // Another process may have dealt with it meanwhile: then this was about an older state.
+            if let lap = outgoing?.lap, try !Laps(db).isOpen(lap) { return [] }
+            try require(.question, after: error)
             return []
         case .permanent where error.place.id != nil:
             return try DeviceCore.park(
@@ -127,38 +163,29 @@ package struct SyncRound: Sendable {
                 now: environment.now(),
                 newID: environment.newID
             )
-        case .permanent, .retry: throw error
+        case .permanent, .retry, .resync, .renew: throw error
         }
     }
+
+    /// Ends the machine before its time, so that others may sync at once.
+    package mutating func ended(in db: Database) throws { try lock.release(db) }
 
     // MARK: Private
 
     private func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
-        var outgoing: DeviceCore.Outgoing?
-        try db.inTransaction(.immediate) {
-            outgoing = try core.prepareRequest(
-                db,
-                boundaries: boundaries(),
-                changeSetsMax: isCatchingUp ? 0 : changeSetsMax,
-                now: environment.now(),
-                newID: environment.newID
-            )
-            return .commit
-        }
-        guard let outgoing else {
-            throw TidemarkError(
-                .internalFailure,
-                "A transaction ended without a request.",
-                fix: "Please report this."
-            )
-        }
-        return outgoing
+        try core.prepareRequest(
+            db,
+            boundaries: boundaries(),
+            changeSetsMax: isCatchingUp ? 0 : changeSetsMax,
+            now: environment.now(),
+            newID: environment.newID
+        )
     }
 
-    private mutating func requireSnapshot(after error: TidemarkError) throws {
+    private mutating func require(_ need: Need, after error: TidemarkError) throws {
         guard snapshotsTaken < Self.snapshotsMax else { throw error }
         snapshotsTaken += 1
-        needsSnapshot = true
+        self.need = need
     }
 
     /// An answer that settles nothing of what was sent would be asked for again for ever.

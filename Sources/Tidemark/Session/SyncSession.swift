@@ -18,6 +18,18 @@ struct SyncSession: Sendable {
     func run(_ tell: @Sendable (SyncEvent) -> Void) async throws {
         let commits = commits
         var round = SyncRound(limits: limits, environment: environment) { commits.takeBoundaries() }
+        do {
+            try await run(&round, tell)
+        } catch {
+            try await advance(&round) { try $0.ended(in: $1) }
+            throw error
+        }
+    }
+
+    private func run(
+        _ round: inout SyncRound,
+        _ tell: @Sendable (SyncEvent) -> Void
+    ) async throws {
         while true {
             try Task.checkCancellation()
             var sent: DeviceCore.Outgoing?

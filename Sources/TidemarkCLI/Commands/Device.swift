@@ -54,7 +54,7 @@ extension Device {
             abstract: "Send what was edited, take in what others did.",
             discussion: """
                 Exit codes: 0 all is even; 3 synced, but conflicts wait (see `device conflicts`); 4 the server cannot be reached: \
-                the edits are in the outbox and nothing is lost; 1 another failure.
+                the edits are in the outbox and nothing is lost; 5 another process syncs the file just now; 1 another failure.
                 """
         )
         @Argument(help: "The device's file.") var file: String

@@ -53,6 +53,9 @@ extension ErrorCode {
     public static let schemaMismatch = ErrorCode(rawValue: "schemaMismatch")
     /// One change set id with two contents.
     public static let changeSetIdReused = ErrorCode(rawValue: "changeSetIdReused")
+    /// A device whose last request the server did not see: its file, or the server's, is an older
+    /// copy.
+    public static let identityInUse = ErrorCode(rawValue: "identityInUse")
     /// A change set that arrives before the one it depends on.
     public static let predecessorMissing = ErrorCode(rawValue: "predecessorMissing")
     /// A zone that does not exist, or that the reader may not see.
@@ -64,6 +67,8 @@ extension ErrorCode {
     public static let unsyncableSchema = ErrorCode(rawValue: "unsyncableSchema")
     /// A file that is not what the command expects.
     public static let unusableFile = ErrorCode(rawValue: "unusableFile")
+    /// Another process syncs this file just now.
+    public static let syncInProgress = ErrorCode(rawValue: "syncInProgress")
     /// An argument that makes no sense.
     public static let invalidArgument = ErrorCode(rawValue: "invalidArgument")
 

@@ -11,6 +11,8 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case permanent
         /// Take a new snapshot; the outbox is kept and offered again.
         case resync
+        /// Take a new identity and a new snapshot; the outbox is kept and offered again.
+        case renew
     }
 
     /// The record, column or change set that an error is about.
@@ -59,9 +61,10 @@ public struct TidemarkError: Error, Hashable, Sendable {
     public var recovery: Recovery {
         switch code {
         case .unreachable, .invalidResponse, .unavailable, .internalFailure,
-            .predecessorMissing:
+            .predecessorMissing, .syncInProgress:
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
+        case .identityInUse: .renew
         default: .permanent
         }
     }

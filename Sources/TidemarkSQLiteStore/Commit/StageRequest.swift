@@ -52,10 +52,13 @@ extension ZoneTransaction {
         }
         let limit = try Self.number("limit", from: 1, in: row, "the most revisions that you want")
         let taken = try Self.number("overruled", from: 0, in: row, "the last note that you took in")
+        let exchange = try RequestExchange(text, limits: limits, in: db)
         try staging.stage(changeSets: row["sets"])
         try refuseTimes()
         try refuseForeignIds()
         try refuseOldIds()
+        let changeSets = try envelopes(limits)
+        try exchange.refuse(beside: changeSets)
         return SyncRequest(
             maxRevision: revision,
             device: row["device"],
@@ -63,7 +66,9 @@ extension ZoneTransaction {
             schema: row["schema"],
             limit: limit.map { Int($0) },
             overruled: taken ?? 0,
-            changeSets: try envelopes(limits)
+            lap: exchange.lap,
+            question: exchange.question,
+            changeSets: changeSets
         )
     }
 
@@ -224,7 +229,7 @@ extension ZoneTransaction {
         throw Self.envelopeError("\(name) is not a string.", "a string, and may be left out")
     }
 
-    private static func envelopeError(_ message: String, _ fix: String) -> TidemarkError {
+    static func envelopeError(_ message: String, _ fix: String) -> TidemarkError {
         TidemarkError(.malformedRequest, message, fix: "It is \(fix); see PROTOCOL.md.")
     }
 

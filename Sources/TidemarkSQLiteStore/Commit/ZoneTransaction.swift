@@ -81,6 +81,36 @@ package struct ZoneTransaction: StoreTransaction {
         }
     }
 
+    package func known(_ ids: [String]) throws -> [String] {
+        let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+        return try String.fetchAll(
+            db.cachedStatement(
+                sql: "SELECT id FROM tidemark_verdict WHERE id IN (SELECT value FROM json_each(?))"
+            ),
+            arguments: [list]
+        )
+    }
+
+    // MARK: Laps
+
+    package func lap(of device: String) throws -> String? {
+        try String.fetchOne(
+            db.cachedStatement(sql: "SELECT lap FROM tidemark_lap WHERE device = ?"),
+            arguments: [device]
+        )
+    }
+
+    package func keep(lap: String, of device: String) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_lap VALUES (?, ?)
+                ON CONFLICT (device) DO UPDATE SET lap = excluded.lap
+                """
+        ).execute(arguments: [device, lap])
+    }
+
+    // MARK: Ancestry
+
     package func ancestry(of ids: [String]) throws -> Ancestry {
         guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else {
             return Ancestry(revisions: [], isRefused: false)

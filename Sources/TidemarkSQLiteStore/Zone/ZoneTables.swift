@@ -10,6 +10,7 @@ import TidemarkSQLite
 /// | `tidemark_revision` | a committed change set, as JSON ready to send |
 /// | `tidemark_log` | a record's change in a revision, without values |
 /// | `tidemark_verdict` | what was answered to a change set id |
+/// | `tidemark_lap` | the last request of a device: tells a copy of its file from the file |
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
 /// | `tidemark_overruled` | values of a device that another change set overruled, until it has them |
@@ -51,6 +52,10 @@ enum ZoneTables {
             body TEXT NOT NULL
         ) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS tidemark_verdict_revision ON tidemark_verdict (revision);
+        CREATE TABLE IF NOT EXISTS tidemark_lap (
+            device TEXT PRIMARY KEY,
+            lap TEXT NOT NULL
+        ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_idmap (
             device TEXT NOT NULL,
             tbl TEXT NOT NULL,

@@ -25,6 +25,15 @@ public protocol StoreTransaction {
     /// What was answered to a change set before.
     func verdict(of id: String) throws -> Verdict?
 
+    /// Those of the change sets named that have a verdict.
+    func known(_ ids: [String]) throws -> [String]
+
+    /// The lap of the last request that a device made, or nil when none is known.
+    func lap(of device: String) throws -> String?
+
+    /// Keeps the lap of a device's request.
+    func keep(lap: String, of device: String) throws
+
     /// The revisions of the change sets named, and of all that they depended on.
     ///
     /// - Throws: `predecessorMissing` when one is unknown.

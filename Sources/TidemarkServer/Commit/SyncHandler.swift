@@ -27,9 +27,13 @@ public struct SyncHandler: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused whole.
     public func handle(_ body: [UInt8], in transaction: some StoreTransaction) throws -> String {
         let request = try transaction.stage(body, limits: limits)
+        if let question = request.question {
+            return try answer(question, in: transaction)
+        }
         try transaction.absorbOutsideChanges()
         let start = try transaction.zone()
         try check(request, against: start)
+        try checkLap(request, in: transaction)
         try transaction.recallIdentities(device: request.device)
 
         var verdicts: [Outcome] = []
@@ -59,7 +63,7 @@ public struct SyncHandler: Sendable {
                 limit: limits.overruledPerAnswerMax
             )
         }
-        return answer(missed, verdicts, notes ?? [], epoch: start.epoch, end: end)
+        return answer(to: request, missed, verdicts, notes ?? [], epoch: start.epoch, end: end)
     }
 
     // MARK: One change set
@@ -94,8 +98,9 @@ public struct SyncHandler: Sendable {
         in transaction: some StoreTransaction
     ) throws -> Outcome {
         if let id = envelope.id, let verdict = try transaction.verdict(of: id) {
-            let isSame = verdict.hash == envelope.hash && verdict.device == request.device
-            guard isSame || planted(PlantedBug.ignoresContentHash) else {
+            // Whoever has 128 random bits and the content has the change set: a device may have
+            // taken a new identity since.
+            guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash) else {
                 throw TidemarkError(
                     .changeSetIdReused,
                     "This change set id stands for another content.",
@@ -218,22 +223,60 @@ public struct SyncHandler: Sendable {
         }
     }
 
+    /// Tells two files with one identity apart: each request says what the server must have seen
+    /// last.
+    private func checkLap(_ request: SyncRequest, in transaction: some StoreTransaction) throws {
+        guard let lap = request.lap, let device = request.device else { return }
+        if let last = try transaction.lap(of: device), last != lap.next,
+            !lap.previous.contains(last)
+        {
+            throw TidemarkError(
+                .identityInUse,
+                "The server has seen this device in another state: the device's file or the server's is an older copy, or the device's file was copied and both are in use.",
+                fix: "The device takes a new identity and a new snapshot; the outbox is kept."
+            )
+        }
+        try transaction.keep(lap: lap.next, of: device)
+    }
+
     private func answer(
+        _ question: SyncRequest.Question,
+        in transaction: some StoreTransaction
+    ) throws -> String {
+        let zone = try transaction.zone()
+        let verdicts = try question.recall.compactMap { try transaction.verdict(of: $0)?.body }
+        let known = try transaction.known(question.known).map { "\"\($0)\"" }
+        return #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","more":false,"#
+            + #""known":[\#(known.joined(separator: ","))],"#
+            + #""changeSets":[\#(verdicts.joined(separator: ","))]}"#
+    }
+
+    private func answer(
+        to request: SyncRequest,
         _ missed: CatchUp,
         _ verdicts: [Outcome],
         _ notes: [String],
         epoch: String,
         end: Int64
     ) -> String {
-        // With more to come, accepted change sets follow in their turn; a conflict has no turn to
-        // wait for.
-        let own = verdicts.filter { !missed.hasMore || $0.revision == nil }
-        // A repeated verdict may be among the missed revisions already.
-        let inMissed = Set(missed.bodies)
-        let bodies = missed.bodies + own.map(\.body).filter { !inMissed.contains($0) }
+        // A repeated verdict may be among the missed revisions already: there it stands once, as
+        // its author sees it. Revisions are dense, so its place is known.
+        var bodies = missed.bodies
+        var own: [String] = []
+        for verdict in verdicts {
+            if let revision = verdict.revision, revision > request.maxRevision,
+                revision <= missed.revision
+            {
+                bodies[Int(revision - request.maxRevision - 1)] = verdict.body
+            } else if !missed.hasMore || verdict.revision == nil {
+                // With more to come, accepted change sets follow in their turn; a conflict has no
+                // turn to wait for.
+                own.append(verdict.body)
+            }
+        }
         let overruled = notes.isEmpty ? "" : #""overruled":[\#(notes.joined(separator: ","))],"#
         return
             #"{"maxRevision":\#(end),"epoch":"\#(epoch)","more":\#(missed.hasMore),\#(overruled)"#
-            + #""changeSets":[\#(bodies.joined(separator: ","))]}"#
+            + #""changeSets":[\#((bodies + own).joined(separator: ","))]}"#
     }
 }

@@ -150,6 +150,31 @@ extension BadRequest {
             #"{"maxRevision":2,"limit":99999999999999999999}"#,
             .malformedRequest
         ),
+        BadRequest("lap 5", #"{"maxRevision":2,"lap":5}"#, .malformedRequest),
+        BadRequest("lap null", #"{"maxRevision":2,"lap":null}"#, .malformedRequest),
+        BadRequest(
+            "lap without next",
+            #"{"maxRevision":2,"lap":{"previous":[]}}"#,
+            .malformedRequest
+        ),
+        BadRequest(
+            "lap next 5",
+            #"{"maxRevision":2,"lap":{"previous":[],"next":5}}"#,
+            .malformedRequest
+        ),
+        BadRequest(
+            "lap previous of numbers",
+            #"{"maxRevision":2,"lap":{"previous":[5],"next":"6f6d3a4e-0000-4000-8000-000000000001"}}"#,
+            .malformedRequest
+        ),
+        BadRequest("known {}", #"{"maxRevision":2,"known":{}}"#, .malformedRequest),
+        BadRequest("known of text", #"{"maxRevision":2,"known":["a"]}"#, .malformedRequest),
+        BadRequest("recall null", #"{"maxRevision":2,"recall":null}"#, .malformedRequest),
+        BadRequest(
+            "a question beside change sets",
+            #"{"maxRevision":2,"recall":[],"changeSets":[{}]}"#,
+            .malformedRequest
+        ),
         BadRequest("changeSets {}", #"{"maxRevision":2,"changeSets":{}}"#, .malformedRequest),
         BadRequest("changeSets null", #"{"maxRevision":2,"changeSets":null}"#, .malformedRequest),
         BadRequest("changeSets text", #"{"maxRevision":2,"changeSets":"[]"}"#, .malformedRequest),

@@ -1,0 +1,61 @@
+import Foundation
+import GRDB
+import TidemarkCore
+
+/// The row that says who syncs a file, so that two processes do not do the same work twice.
+///
+/// It saves work and noise; nothing rests on it, because an answer to an older state of the file is
+/// not taken in. A lock is free when its time is over, when its process has ended, or when its time
+/// lies so far ahead that a clock must have been wrong.
+struct SyncLock: Sendable {
+    private let owner: String
+    private let environment: SyncEngine.Environment
+
+    /// How long a step may take before others may begin, in seconds.
+    static let lease: TimeInterval = 60
+
+    /// Makes a lock with an owner of its own.
+    init(_ environment: SyncEngine.Environment) {
+        owner = environment.newID().uuidString.lowercased()
+        self.environment = environment
+    }
+
+    /// Takes the lock, or keeps it for longer, inside a transaction of the caller's.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` when somebody else has it.
+    func take(_ db: Database) throws {
+        let now = environment.now()
+        if let row = try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")
+        ),
+            row["owner"] as String != owner
+        {
+            let (process, until) = (row["process"] as Int32, Self.date(row["until"]))
+            let rest = until.timeIntervalSince(now)
+            if rest > 0, rest <= Self.lease * 2, environment.isRunning(process) {
+                throw TidemarkError(
+                    .syncInProgress,
+                    "Process \(process) is syncing this file, until \(Timestamp.text(until)) at the latest.",
+                    fix: "Wait for it; what was edited here goes along with its next round."
+                )
+            }
+        }
+        let until = Self.milliseconds(now.addingTimeInterval(Self.lease))
+        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)")
+            .execute(arguments: [owner, environment.process, until])
+    }
+
+    /// Frees the lock, if it is this owner's.
+    func release(_ db: Database) throws {
+        try db.cachedStatement(sql: "DELETE FROM tidemark_lock WHERE owner = ?").execute(
+            arguments: [owner])
+    }
+
+    private static func milliseconds(_ date: Date) -> Int64 {
+        Int64((date.timeIntervalSince1970 * 1_000).rounded())
+    }
+
+    private static func date(_ milliseconds: Int64) -> Date {
+        Date(timeIntervalSince1970: Double(milliseconds) / 1_000)
+    }
+}

@@ -1,0 +1,100 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkServer
+
+/// The members of a request that are about the exchange itself: which of the device's it is, and
+/// what it asks.
+struct RequestExchange {
+    let lap: SyncRequest.Lap?
+    let question: SyncRequest.Question?
+
+    /// Reads `lap`, `recall` and `known` of a request.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when one has another form than the protocol's.
+    init(_ text: String, limits: Limits, in db: Database) throws {
+        let types = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT json_type(?1, '$.lap') AS lap, json_type(?1, '$.recall') AS recall,
+                    json_type(?1, '$.known') AS known
+                """,
+            arguments: [text]
+        )
+        func isThere(_ name: String) -> Bool { (types?[name] as String?) != nil }
+        lap = isThere("lap") ? try Self.lap(text, in: db) : nil
+        let recall = try Self.ids("recall", text, limits, in: db)
+        let known = try Self.ids("known", text, limits, in: db)
+        question =
+            isThere("recall") || isThere("known") ? .init(recall: recall, known: known) : nil
+    }
+
+    /// Refuses a question that stands beside change sets.
+    func refuse(beside changeSets: [SyncRequest.Envelope]) throws {
+        guard question == nil || changeSets.isEmpty else {
+            throw ZoneTransaction.envelopeError(
+                "recall and known stand beside change sets.",
+                "one or the other: ask first, send afterwards"
+            )
+        }
+    }
+
+    private static func lap(_ text: String, in db: Database) throws -> SyncRequest.Lap {
+        let members = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT coalesce(key, '') || ' ' || type AS member,
+                    CASE WHEN key = 'next' AND type = 'text' THEN value END AS next
+                FROM json_each(?, '$.lap')
+                """,
+            arguments: [text]
+        )
+        let previous = try Row.fetchAll(
+            db,
+            sql: "SELECT type, lower(atom) AS lap FROM json_each(?, '$.lap.previous')",
+            arguments: [text]
+        )
+        let next = members.compactMap { $0["next"] as String? }.first
+        guard members.map({ $0["member"] as String }).sorted() == ["next text", "previous array"],
+            previous.allSatisfy({ $0["type"] as String == "text" && isUUID($0["lap"]) }),
+            let next, isUUID(next)
+        else {
+            throw ZoneTransaction.envelopeError(
+                "lap has another form.",
+                #"{"previous": [UUIDs], "next": UUID}"#
+            )
+        }
+        return .init(previous: previous.map { $0["lap"] }, next: next.lowercased())
+    }
+
+    private static func ids(
+        _ name: String,
+        _ text: String,
+        _ limits: Limits,
+        in db: Database
+    ) throws -> [String] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT type, lower(atom) AS id FROM json_each(?1, '$.\(name)')",
+            arguments: [text]
+        )
+        let isArray = try Bool.fetchOne(
+            db,
+            sql: "SELECT coalesce(json_type(?1, '$.\(name)'), 'array') = 'array'",
+            arguments: [text]
+        )
+        guard isArray == true, rows.count <= limits.changeSetsPerRequestMax,
+            rows.allSatisfy({ $0["type"] as String == "text" && isUUID($0["id"]) })
+        else {
+            throw ZoneTransaction.envelopeError(
+                "\(name) is no list of change set ids.",
+                "an array of at most \(limits.changeSetsPerRequestMax) UUIDs"
+            )
+        }
+        return rows.map { $0["id"] }
+    }
+
+    private static func isUUID(_ text: String?) -> Bool {
+        text.flatMap(UUID.init(uuidString:)) != nil
+    }
+}

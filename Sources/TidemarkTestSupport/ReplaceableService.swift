@@ -1,0 +1,39 @@
+import Synchronization
+public import TidemarkCore
+public import TidemarkServer
+public import TidemarkSQLiteStore
+
+/// A server whose file can be replaced while devices keep their way to it, as when a backup is put
+/// back.
+public final class ReplaceableService: SyncService {
+    private let current: Mutex<EmbeddedStore>
+
+    /// Makes a service that passes everything on to a store.
+    public init(_ store: EmbeddedStore) { current = Mutex(store) }
+
+    /// The store behind it.
+    public var store: EmbeddedStore {
+        get { current.withLock { $0 } }
+        set { current.withLock { $0 = newValue } }
+    }
+
+    /// Answers one round of synchronisation.
+    public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await store.sync(zone: zone, body: body)
+    }
+
+    /// A snapshot of the zone.
+    public func snapshot(zone: String) async throws -> SnapshotFile {
+        try await store.snapshot(zone: zone)
+    }
+
+    /// Tells that a snapshot has been sent.
+    public func releaseSnapshot(_ snapshot: SnapshotFile) async {
+        await store.releaseSnapshot(snapshot)
+    }
+
+    /// The content hash of every table.
+    public func digest(zone: String) async throws -> ZoneDigest {
+        try await store.digest(zone: zone)
+    }
+}

@@ -1,0 +1,91 @@
+import Foundation
+import Testing
+import TidemarkCore
+
+/// Case 33: a server tells two files with one identity apart by what each has seen last.
+@Suite struct LapTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
+        INSERT INTO notes VALUES (1, 'first');
+        """
+
+    private static func id(_ number: Int) -> String {
+        "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
+    }
+
+    private static func request(_ previous: [Int], _ next: Int, device: String = "a") -> String {
+        let list = previous.map { "\"\(id($0))\"" }.joined(separator: ",")
+        return
+            #"{"maxRevision":1,"device":"\#(device)","lap":{"previous":[\#(list)],"next":"\#(id(next))"}}"#
+    }
+
+    @Test func `a chain of requests and their retries are one device`() async throws {
+        let zone = try TestZone(Self.schema)
+        for request in [
+            Self.request([], 1), Self.request([], 1), Self.request([1], 2), Self.request([1], 2),
+            // The answer to 2 was lost, and the next request brings more.
+            Self.request([1, 2], 3), Self.request([1, 2, 3], 4),
+            Self.request([1, 2, 3, 4], 5), Self.request([5], 6, device: "a"),
+            Self.request([], 1, device: "b"),
+        ] { #expect(try await zone.refusal(of: request) == nil, "\(request)") }
+    }
+
+    @Test func `a request that has not seen the last one is of another file`() async throws {
+        let zone = try TestZone(Self.schema)
+        for request in [Self.request([], 1), Self.request([1], 2)] {
+            #expect(try await zone.refusal(of: request) == nil)
+        }
+        let before = try await zone.content()
+        for stale in [Self.request([], 1), Self.request([1], 3), Self.request([], 4)] {
+            let refusal = try await zone.refusal(of: stale)
+            #expect(refusal?.code == .identityInUse)
+            #expect(refusal?.recovery == .renew)
+        }
+        #expect(try await zone.content() == before)
+        #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(2)])
+    }
+
+    @Test func `a refused request leaves the lap as it was`() async throws {
+        let zone = try TestZone(Self.schema)
+        #expect(try await zone.refusal(of: Self.request([], 1)) == nil)
+        let bad = Self.request([1], 2).replacingOccurrences(
+            of: #""maxRevision":1"#,
+            with: #""maxRevision":9"#
+        )
+        #expect(try await zone.refusal(of: bad)?.code == .revisionAhead)
+        #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(1)])
+    }
+
+    @Test func `a question is answered whatever the history, and has no effect`() async throws {
+        let zone = try TestZone(Self.schema)
+        let set =
+            #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
+        let refused =
+            #"{"id":"\#(Self.id(2))","notes":{"update":[1],"attributes":{"1":{"text":"b"}}}}"#
+        _ = try await zone.sync(at: 1, device: "a", set)
+        try await zone.writeOutside("UPDATE notes SET text = 'other' WHERE id = 1")
+        _ = try await zone.sync(at: 1, device: "a", refused)
+        let before = try await zone.content()
+        let answer = try await zone.sync(
+            #"{"maxRevision":999,"device":"a","epoch":"other","recall":["\#(Self.id(1))","\#(Self.id(2))","\#(Self.id(3))"],"#
+                + #""known":["\#(Self.id(1).uppercased())","\#(Self.id(4))"]}"#
+        )
+        #expect(answer.changeSets.map(\.id) == [Self.id(1), Self.id(2)])
+        #expect(answer.changeSets.map(\.isConflict) == [false, true])
+        #expect(answer.changeSets[0].attributes("notes", "2")?["__oldId__"] as? Int == -1)
+        #expect(answer.object["known"] as? [String] == [Self.id(1)])
+        #expect(answer.epoch != nil)
+        #expect(try await zone.content() == before)
+    }
+
+    @Test func `a verdict sent again by a new identity stands in its place, once`() async throws {
+        let zone = try TestZone(Self.schema)
+        let set =
+            #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
+        _ = try await zone.sync(at: 1, device: "a", set)
+        try await zone.writeOutside("UPDATE notes SET text = 'other' WHERE id = 1")
+        let answer = try await zone.sync(at: 1, device: "b", set)
+        #expect(answer.revisions == [2, 3])
+        #expect(answer.changeSets[0].attributes("notes", "2")?["__oldId__"] as? Int == -1)
+    }
+}

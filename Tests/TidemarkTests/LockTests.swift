@@ -1,0 +1,100 @@
+import Foundation
+import GRDB
+import Synchronization
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// Case 41: two processes sync one file at the same moment.
+///
+/// A row in the file says who is at it, so that the other does not do the same work again.
+@Suite struct LockTests {
+    private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
+
+    /// A process with a number and a clock.
+    private struct Process: Sendable {
+        let number: Int32
+        let time: Date
+        let running: @Sendable (Int32) -> Bool
+
+        init(_ number: Int32, at time: Date, running: @escaping @Sendable (Int32) -> Bool) {
+            (self.number, self.time, self.running) = (number, time, running)
+        }
+
+        func open(_ device: TestDevice) async throws -> SyncEngine {
+            let (number, time, running) = (number, time, running)
+            let environment = SyncEngine.Environment(
+                now: { time },
+                newID: { UUID() },
+                process: number,
+                isRunning: running
+            )
+            return try await SyncEngine(
+                device.database,
+                server: "http://cluster.test",
+                transport: device.transport,
+                environment: environment
+            )
+        }
+    }
+
+    private static let noon = Date(timeIntervalSince1970: 1_800_000_000)
+
+    /// What a process gets that syncs `later` after another one began.
+    private static func second(
+        after later: TimeInterval,
+        isFirstRunning: Bool = true
+    ) async throws -> TidemarkError? {
+        let cluster = try Cluster(schema: schema)
+        let anna = try await cluster.device("anna")
+        let first = try await Process(1, at: noon) { _ in true }.open(anna)
+        let second = try await Process(2, at: noon.addingTimeInterval(later)) { _ in isFirstRunning
+        }
+        .open(anna)
+        let outcome = Mutex<TidemarkError?>(nil)
+        anna.transport.faults.whileInFlight {
+            do {
+                try await second.sync()
+            } catch let error as TidemarkError {
+                outcome.withLock { $0 = error }
+            }
+        }
+        try await anna.write("INSERT INTO notes (text) VALUES ('milk')")
+        try await first.sync()
+        // It is free again at once, whatever happened.
+        try await second.sync()
+        #expect(try await cluster.rows("SELECT text FROM notes") == ["milk"])
+        #expect(try await anna.rows("SELECT count(*) FROM tidemark_lock") == ["0"])
+        return outcome.withLock { $0 }
+    }
+
+    @Test func `case 41: a second process is told who syncs and until when`() async throws {
+        let error = try #require(try await Self.second(after: 5))
+        #expect(error.code == .syncInProgress)
+        #expect(error.recovery == .retry)
+        #expect(error.message.contains("Process 1 "))
+        #expect(error.message.contains("2027-01-15T08:01:00Z"))
+    }
+
+    @Test func `case 41: a lock whose process ended is free at once`() async throws {
+        #expect(try await Self.second(after: 5, isFirstRunning: false) == nil)
+    }
+
+    @Test func `case 41: a lock is free when its time is over`() async throws {
+        #expect(try await Self.second(after: 60) == nil)
+    }
+
+    @Test func `case 47: a lock from a clock that was a year ahead is free`() async throws {
+        #expect(try await Self.second(after: -365 * 86_400) == nil)
+    }
+
+    @Test func `case 41: a sync that fails or is cut short frees the file`() async throws {
+        let cluster = try Cluster(schema: Self.schema)
+        let anna = try await cluster.device("anna")
+        anna.transport.faults.add(.requestLost)
+        await anna.syncInVain()
+        #expect(try await anna.rows("SELECT count(*) FROM tidemark_lock") == ["0"])
+        try await anna.engine.sync()
+    }
+}
