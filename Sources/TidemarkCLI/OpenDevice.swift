@@ -8,6 +8,26 @@ struct OpenDevice {
     let engine: SyncEngine
 
     init(_ path: String) async throws {
+        try Self.requireFile(path)
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        let place = try await database.read { try SyncEngine.membership(in: $0) }
+        engine = try await SyncEngine(database, server: place.server, zone: place.zone)
+    }
+
+    /// Where a device stands, read without writing into its file.
+    static func status(_ path: String) async throws -> DeviceStatus {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(10)
+        try requireFile(path)
+        return try await DatabaseQueue(path: path, configuration: configuration).read {
+            try SyncEngine.status(in: $0)
+        }
+    }
+
+    private static func requireFile(_ path: String) throws {
         guard FileManager.default.fileExists(atPath: path) else {
             throw TidemarkError(
                 .unusableFile,
@@ -15,11 +35,6 @@ struct OpenDevice {
                 fix: "Make one with `tidemark device join URL FILE`."
             )
         }
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        let place = try await database.read { try SyncEngine.membership(in: $0) }
-        engine = try await SyncEngine(database, server: place.server, zone: place.zone)
     }
 
     /// Syncs once and returns what happened.

@@ -12,6 +12,17 @@ public struct Limits: Hashable, Sendable {
     public var catchUpBytesMax = 8 << 20
     /// The bytes of change sets that a device puts into one request, at least one change set.
     public var outgoingBytesTarget = 8 << 20
+    /// The latest revisions that a server keeps for devices that are behind; nil: all.
+    public var revisionsKept: Int?
+    /// The revisions beyond that which are worth a step of compaction.
+    public var compactionStepMin = 100
+    /// The revisions that one step of compaction takes away.
+    public var compactionStepMax = 1_000
+    /// The acknowledged change sets that a device keeps, to offer them again should the server
+    /// forget them.
+    public var keptChangeSetsMax = 1_000
+    /// The bytes of keys and values in them.
+    public var keptBytesMax = 8 << 20
     /// The nesting depth of a JSON body.
     public var jsonDepthMax = 64
     /// The related records that a conflict brings along.

@@ -30,6 +30,8 @@ public final class EmbeddedStore: SyncService {
     ///   - path: The SQLite file.
     ///   - schemaSQL: Statements that make the tables when the file has none yet.
     ///   - newEpoch: A random id for a new history.
+    ///   - isRestored: The file came back from a backup, so what devices know of its later
+    ///     revisions is void: it goes on as another history.
     ///   - excluding: Tables to leave alone.
     ///   - policies: The conflict policy of each table, and of each `table.column`, that has one of
     ///     its own; the default is `reject`.
@@ -42,6 +44,7 @@ public final class EmbeddedStore: SyncService {
         path: String,
         schemaSQL: String? = nil,
         newEpoch: UUID,
+        isRestored: Bool = false,
         excluding: Set<String> = [],
         policies: [String: ConflictPolicy] = [:],
         limits: Limits = .standard,
@@ -65,6 +68,7 @@ public final class EmbeddedStore: SyncService {
                     db,
                     name: Self.zoneName,
                     epoch: newEpoch.uuidString.lowercased(),
+                    isRestored: isRestored,
                     excluding: excluding,
                     policies: policies
                 )

@@ -77,7 +77,9 @@ public final class Cluster: Sendable {
     }
 
     /// Puts a backup in the place of the server's file; nil: an empty zone with the same tables.
-    public func restore(_ backup: String?) async throws {
+    ///
+    /// With `isSaid`, the server is told, as by `tidemark serve --restored`.
+    public func restore(_ backup: String?, isSaid: Bool = false) async throws {
         try await store.close()
         for suffix in ["-wal", "-shm"]
         where FileManager.default.fileExists(atPath: zonePath + suffix) {
@@ -96,6 +98,7 @@ public final class Cluster: Sendable {
         service.store = try EmbeddedStore(
             path: zonePath,
             newEpoch: UUID(),
+            isRestored: isSaid,
             policies: policies,
             limits: limits,
             now: now
@@ -106,14 +109,21 @@ public final class Cluster: Sendable {
     /// system's.
     public func device(
         _ name: String,
-        clock: (@Sendable () -> Int64)? = nil
+        clock: (@Sendable () -> Int64)? = nil,
+        limits: Limits = .standard
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
         let transport = InProcessTransport(to: service)
         _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(
             path: path
         )
-        return try await TestDevice(path: path, transport: transport, clock: clock, in: self)
+        return try await TestDevice(
+            path: path,
+            transport: transport,
+            clock: clock,
+            limits: limits,
+            in: self
+        )
     }
 
     /// The rows of a query in the server's file, each as text joined by `|`, NULL as nothing.

@@ -24,6 +24,7 @@ public final class TestDevice: Sendable {
         transport: InProcessTransport,
         clock: (@Sendable () -> Int64)? = nil,
         environment: SyncEngine.Environment? = nil,
+        limits: Limits = .standard,
         in cluster: Cluster
     ) async throws {
         (self.path, self.transport, self.cluster) = (path, transport, cluster)
@@ -40,7 +41,8 @@ public final class TestDevice: Sendable {
             database,
             server: "http://cluster.test",
             transport: transport,
-            environment: environment ?? .init(now: wall ?? system.now, newID: system.newID)
+            environment: environment ?? .init(now: wall ?? system.now, newID: system.newID),
+            limits: limits
         )
     }
 

@@ -13,30 +13,41 @@ import TidemarkCore
         "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
     }
 
-    private static func request(_ previous: [Int], _ next: Int, device: String = "a") -> String {
-        let list = previous.map { "\"\(id($0))\"" }.joined(separator: ",")
+    private static func request(
+        _ last: Int?,
+        _ open: [Int] = [],
+        next: Int,
+        device: String = "a"
+    ) -> String {
+        let list = open.map { "\"\(id($0))\"" }.joined(separator: ",")
+        let last = last.map { "\"\(id($0))\"" } ?? "null"
         return
-            #"{"maxRevision":1,"device":"\#(device)","lap":{"previous":[\#(list)],"next":"\#(id(next))"}}"#
+            #"{"maxRevision":1,"device":"\#(device)","lap":{"last":\#(last),"open":[\#(list)],"next":"\#(id(next))"}}"#
     }
 
     @Test func `a chain of requests and their retries are one device`() async throws {
         let zone = try TestZone(Self.schema)
         for request in [
-            Self.request([], 1), Self.request([], 1), Self.request([1], 2), Self.request([1], 2),
+            // The first one never arrived.
+            Self.request(nil, [9], next: 1), Self.request(nil, [9], next: 1),
+            Self.request(1, next: 2), Self.request(1, next: 2),
             // The answer to 2 was lost, and the next request brings more.
-            Self.request([1, 2], 3), Self.request([1, 2, 3], 4),
-            Self.request([1, 2, 3, 4], 5), Self.request([5], 6, device: "a"),
-            Self.request([], 1, device: "b"),
+            Self.request(1, [2], next: 3), Self.request(1, [2, 3], next: 4),
+            Self.request(1, [2, 3, 4], next: 5), Self.request(5, next: 6),
+            Self.request(nil, next: 1, device: "b"),
         ] { #expect(try await zone.refusal(of: request) == nil, "\(request)") }
     }
 
     @Test func `a request that has not seen the last one is of another file`() async throws {
         let zone = try TestZone(Self.schema)
-        for request in [Self.request([], 1), Self.request([1], 2)] {
+        for request in [Self.request(nil, next: 1), Self.request(1, next: 2)] {
             #expect(try await zone.refusal(of: request) == nil)
         }
         let before = try await zone.content()
-        for stale in [Self.request([], 1), Self.request([1], 3), Self.request([], 4)] {
+        for stale in [
+            Self.request(nil, next: 1), Self.request(1, next: 3), Self.request(nil, next: 4),
+            Self.request(4, [5], next: 6),
+        ] {
             let refusal = try await zone.refusal(of: stale)
             #expect(refusal?.code == .identityInUse)
             #expect(refusal?.recovery == .renew)
@@ -45,10 +56,15 @@ import TidemarkCore
         #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(2)])
     }
 
+    @Test func `a device that the server has forgotten is told so`() async throws {
+        let zone = try TestZone(Self.schema)
+        #expect(try await zone.refusal(of: Self.request(1, next: 2))?.code == .identityInUse)
+    }
+
     @Test func `a refused request leaves the lap as it was`() async throws {
         let zone = try TestZone(Self.schema)
-        #expect(try await zone.refusal(of: Self.request([], 1)) == nil)
-        let bad = Self.request([1], 2).replacingOccurrences(
+        #expect(try await zone.refusal(of: Self.request(nil, next: 1)) == nil)
+        let bad = Self.request(1, next: 2).replacingOccurrences(
             of: #""maxRevision":1"#,
             with: #""maxRevision":9"#
         )
@@ -75,6 +91,7 @@ import TidemarkCore
         #expect(answer.changeSets[0].attributes("notes", "2")?["__oldId__"] as? Int == -1)
         #expect(answer.object["known"] as? [String] == [Self.id(1)])
         #expect(answer.epoch != nil)
+        #expect(answer.object["seen"] is NSNull)
         #expect(try await zone.content() == before)
     }
 

@@ -119,7 +119,7 @@ import TidemarkTestSupport
         #expect(try await ben.digest().hash == restored.digest(zone: "main").hash)
         #expect(
             try await ben.rows("SELECT text, done FROM notes ORDER BY id")
-                == ["milk|", "bread|", "salt|1", "tea|"]
+                == ["oat milk|", "bread|", "salt|1", "tea|"]
         )
         #expect(try await engine.conflicts().isEmpty)
     }

@@ -50,7 +50,7 @@ struct AnswerEnvelope {
 /// The staged change sets of an answer, told apart.
 struct AnsweredSets {
     /// The device's own change sets that became revisions.
-    let accepted: [(ord: Int, id: String)]
+    let accepted: [(ord: Int, id: String, revision: Int64)]
     /// The device's own change sets that were refused.
     let refused: [(ord: Int, id: String)]
     /// The change sets to apply, in revision order: everything after the device's revision.
@@ -73,7 +73,8 @@ struct AnsweredSets {
                     """
             )
         )
-        var (accepted, refused): ([(ord: Int, id: String)], [(ord: Int, id: String)]) = ([], [])
+        var accepted: [(ord: Int, id: String, revision: Int64)] = []
+        var refused: [(ord: Int, id: String)] = []
         var (stream, foreign): ([Int], [Int]) = ([], [])
         var next = requested + 1
         for row in rows {
@@ -82,8 +83,9 @@ struct AnsweredSets {
                 if isOwn { refused.append((row["ord"], row["id"])) }
                 continue
             }
-            if isOwn { accepted.append((row["ord"], row["id"])) }
-            guard let revision = row["revision"] as Int64?, revision > requested else { continue }
+            let revision = row["revision"] as Int64? ?? 0
+            if isOwn { accepted.append((row["ord"], row["id"], revision)) }
+            guard revision > requested else { continue }
             if planted(PlantedBug.takesGaps) { next = revision }
             guard revision == next else {
                 throw TidemarkError(

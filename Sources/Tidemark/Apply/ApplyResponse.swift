@@ -136,10 +136,13 @@ struct ApplyResponse {
             events += try MapIdentities(db: db, schema: file.schema).map(ord: ord)
         }
         let overruled = OverruledValues(db: db, now: Timestamp.text(now))
+        let kept = KeptChangeSets(db: db, limits: limits)
         for item in answered.accepted {
             events += try overruled.keep(fromSet: item.ord, id: item.id)
+            try kept.keep(item.id, epoch: file.epoch ?? "", revision: item.revision)
             try Outbox.remove(item.id, in: db)
         }
+        if !answered.accepted.isEmpty { try kept.prune() }
         if planted(PlantedBug.acknowledgesNewerEdits), !answered.accepted.isEmpty {
             let unsent = "SELECT id FROM tidemark_changeset WHERE wire IS NULL"
             for id in try String.fetchAll(db, sql: unsent) { try Outbox.remove(id, in: db) }

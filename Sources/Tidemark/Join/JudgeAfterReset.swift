@@ -15,6 +15,10 @@ import TidemarkSQLite
 struct JudgeAfterReset {
     let db: Database
     let schema: SyncSchema
+    /// From this place in the outbox on stands what is judged here.
+    let firstWaiting: Int64
+    /// What is referred to, when an id may stand for another record now.
+    let parents: OldParents?
     let now: String
 
     /// Parks what does not fit, when the new rows are in the tables and the base is still the old.
@@ -28,21 +32,36 @@ struct JudgeAfterReset {
                     continue
                 }
                 guard try isWaiting(row["id"]) else { continue }
-                let reason = Conflict.Reason(
-                    table: table.name,
-                    key: row["key"],
-                    columns: [],
-                    rule: row["rule"],
-                    message: "The server has another history now, in which this record is another."
-                )
+                let rule = ConflictRule(rawValue: row["rule"]) ?? .changed
                 events += try ParkConflict(db: db, now: now).parkUnsent(
                     row["id"],
-                    reasons: "[\(reason.json)]"
+                    reasons: "[\(reason(rule, table, row["key"]).json)]"
                 )
             }
         }
-        for case .conflict(let id) in events { try showTheirs(id) }
+        for table in schema.tables {
+            for row in try parents?.changed(of: table) ?? [] {
+                guard try isWaiting(row["id"]) else { continue }
+                events += try ParkConflict(db: db, now: now).parkUnsent(
+                    row["id"],
+                    reasons: "[\(reason(.changed, table, row["key"]).json)]"
+                )
+            }
+        }
+        for case .conflict(let id) in events { try Self.showTheirs(id, schema: schema, in: db) }
         return events
+    }
+
+    private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String)
+        -> Conflict.Reason
+    {
+        Conflict.Reason(
+            table: table.name,
+            key: key,
+            columns: [],
+            rule: rule.rawValue,
+            message: "The server has another history now, in which this record is another."
+        )
     }
 
     /// Whether all that waits for a record has been done to it already.
@@ -51,9 +70,9 @@ struct JudgeAfterReset {
             db,
             sql: """
                 SELECT operation, attributes FROM tidemark_outbox
-                WHERE tbl = ? AND key = ? ORDER BY seq
+                WHERE tbl = ? AND key = ? AND seq >= ? ORDER BY seq
                 """,
-            arguments: [table.name, row["key"]]
+            arguments: [table.name, row["key"], firstWaiting]
         )
         guard let last = changes.last else { return true }
         let current: String? = row["current"]
@@ -64,28 +83,16 @@ struct JudgeAfterReset {
         }
         var wanted = current
         for attributes in changes.compactMap({ $0["attributes"] as String? }) {
-            wanted = try merged(wanted, attributes)
+            wanted = try Images.merged(wanted, attributes, in: db)
         }
         return wanted == current
-    }
-
-    /// The columns of an image, with those of a change in their place.
-    private func merged(_ image: String, _ attributes: String) throws -> String {
-        try String.fetchOne(
-            db,
-            sql: """
-                SELECT json_group_object(j.key, json(coalesce(?2 -> j.fullkey, ?1 -> j.fullkey)))
-                FROM json_each(?1) AS j
-                """,
-            arguments: [image, attributes]
-        ) ?? image
     }
 
     /// Takes a record out of the outbox, and with it the change sets that have no other.
     private func forget(_ key: String, of table: SyncedTable) throws {
         try db.execute(
-            sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ?",
-            arguments: [table.name, key]
+            sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ? AND seq >= ?",
+            arguments: [table.name, key, firstWaiting]
         )
         let empty = try String.fetchAll(
             db,
@@ -97,7 +104,7 @@ struct JudgeAfterReset {
 
     /// The waiting changes of records that are no longer as the server had confirmed them.
     private func changedRecords(of table: SyncedTable) throws -> [Row] {
-        let current = currentImage(table, key: "b.key")
+        let current = Self.currentImage(table, key: "b.key")
         return try Row.fetchAll(
             db,
             sql: """
@@ -107,10 +114,10 @@ struct JudgeAfterReset {
                 FROM tidemark_base AS b
                 JOIN tidemark_outbox AS o ON o.tbl = b.tbl AND o.key = b.key
                 JOIN tidemark_changeset AS c ON c.seq = o.seq
-                WHERE b.tbl = ? AND b.image IS NOT (\(current))
+                WHERE b.tbl = ? AND b.image IS NOT (\(current)) AND c.seq >= ?
                 ORDER BY c.seq
                 """,
-            arguments: [table.name]
+            arguments: [table.name, firstWaiting]
         )
     }
 
@@ -122,7 +129,8 @@ struct JudgeAfterReset {
         ) ?? false
     }
 
-    private func showTheirs(_ id: String) throws {
+    /// Fills in, for a parked change set, the records as they are now.
+    static func showTheirs(_ id: String, schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
             try db.execute(
                 sql: """
@@ -135,7 +143,8 @@ struct JudgeAfterReset {
         }
     }
 
-    private func currentImage(_ table: SyncedTable, key: String) -> String {
+    /// SQL for the record with a key, as a JSON object of its columns.
+    static func currentImage(_ table: SyncedTable, key: String) -> String {
         """
         SELECT \(RowJSON.object(table.valueColumns.map(\.name), prefix: "t."))
         FROM main.\(SQLText.name(table.name)) AS t WHERE \(KeySQL.match(table, key: key, alias: "t."))

@@ -8,24 +8,39 @@ import TidemarkSQLite
 ///
 /// 1. Change sets whose verdict never arrived get it now: accepted ones leave, refused ones are
 ///    parked.
-/// 2. No server knows the others, and their bases are revisions of a history that is gone: they are
-///    judged by comparing rows.
-/// 3. What is left is based on the snapshot, and is no longer frozen: it is sent as it is now.
-/// 4. The file takes a new identity. The server may know the old one from a later or another life
+/// 2. What was acknowledged and the server has forgotten is offered again, before all that waits:
+///    ``OfferAgain``.
+/// 3. No server knows what still waits, and its bases are revisions of a history that is gone: it
+///    is judged by comparing rows.
+/// 4. What is left is based on the snapshot, and is no longer frozen: it is sent as it is now.
+/// 5. The file takes a new identity. The server may know the old one from a later or another life
 ///    of this file, in which the same temporary ids stood for other records.
 struct MoveOutbox {
     let db: Database
     let schema: SyncSchema
     let header: SnapshotFormat.Header
     let recall: Recall
+    /// The records that waiting changes refer to, as they were in the old history.
+    let parents: OldParents
     let limits: Limits
     let now: String
     let newID: () -> UUID
 
     /// Moves the outbox, inside the transaction that takes the snapshot in.
     func move() throws -> [SyncEvent] {
+        let offer = OfferAgain(db: db, schema: schema, header: header, now: now)
+        let forgotten = try offer.forgotten(recall)
         var events = try settle()
-        events += try JudgeAfterReset(db: db, schema: schema, now: now).park()
+        let offered = try offer.offer(forgotten)
+        events += offered.events
+        events += try JudgeAfterReset(
+            db: db,
+            schema: schema,
+            firstWaiting: offered.firstWaiting,
+            parents: try isOther ? parents : nil,
+            now: now
+        ).park()
+        try offer.takeBack()
         try db.execute(
             sql: "UPDATE tidemark_changeset SET wire = NULL, epoch = ?",
             arguments: [header.epoch]
@@ -36,7 +51,16 @@ struct MoveOutbox {
             sql: "DELETE FROM tidemark_after WHERE id NOT IN (SELECT id FROM tidemark_changeset)"
         )
         try Laps.renew(device: newID(), in: db)
-        return events
+        return [.historyChanged(epoch: header.epoch, offeredAgain: offered.count)] + events
+    }
+
+    /// Whether ids of the old history may stand for other records now: whether the server has
+    /// forgotten anything that this device has seen.
+    private var isOther: Bool {
+        get throws {
+            let file = try DeviceFile(db)
+            return file.epoch != header.epoch || (recall.seen ?? -1) < file.revision
+        }
     }
 
     /// Gives waiting change sets the verdicts that never arrived.
@@ -56,7 +80,7 @@ struct MoveOutbox {
         let verdicts = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.ord, c.id, coalesce(s.json ->> '$.conflict', 0) AS conflict
+                SELECT s.ord, c.id, s.json ->> '$.revision' AS revision, coalesce(s.json ->> '$.conflict', 0) AS conflict
                 FROM temp.tidemark_staged_set AS s
                 JOIN tidemark_changeset AS c ON c.id = s.json ->> '$.id' ORDER BY s.ord
                 """
@@ -66,7 +90,14 @@ struct MoveOutbox {
         for verdict in accepted {
             events += try MapIdentities(db: db, schema: schema).map(ord: verdict["ord"])
         }
-        for verdict in accepted { try Outbox.remove(verdict["id"], in: db) }
+        let kept = KeptChangeSets(db: db, limits: limits)
+        let overruled = OverruledValues(db: db, now: now)
+        for verdict in accepted {
+            events += try overruled.keep(fromSet: verdict["ord"], id: verdict["id"])
+            try confirm(verdict["id"])
+            try kept.keep(verdict["id"], epoch: header.epoch, revision: verdict["revision"] ?? 0)
+            try Outbox.remove(verdict["id"], in: db)
+        }
         for verdict in verdicts where verdict["conflict"] {
             events += try ParkConflict(db: db, now: now).park(
                 id: verdict["id"],
@@ -74,5 +105,21 @@ struct MoveOutbox {
             )
         }
         return events
+    }
+
+    /// What the server confirmed now includes an accepted change set: later ones were made on it.
+    private func confirm(_ id: String) throws {
+        try db.execute(
+            sql: """
+                UPDATE tidemark_base SET image = CASE o.operation
+                    WHEN 'delete' THEN NULL WHEN 'create' THEN o.attributes
+                    ELSE (SELECT json_group_object(j.key, json(coalesce(
+                            o.attributes -> j.fullkey, tidemark_base.image -> j.fullkey)))
+                        FROM json_each(tidemark_base.image) AS j) END
+                FROM tidemark_changeset AS c JOIN tidemark_outbox AS o USING (seq)
+                WHERE c.id = ? AND o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key
+                """,
+            arguments: [id]
+        )
     }
 }

@@ -8,6 +8,10 @@ import TidemarkCore
 package struct Recall: Sendable {
     /// The history that the answer is about.
     let epoch: String
+    /// The revision to which the server remembers having brought this device.
+    let seen: Int64?
+    /// The change sets that were acknowledged and that the server still knows.
+    let known: Set<String>
     /// The verdicts on change sets that wait here, a JSON array as in any answer.
     let changeSets: String
 
@@ -17,7 +21,8 @@ package struct Recall: Sendable {
         let row = try Row.fetchOne(
             db,
             sql: """
-                SELECT ?1 ->> '$.epoch' AS epoch, ?1 -> '$.changeSets' AS sets
+                SELECT ?1 ->> '$.epoch' AS epoch, ?1 -> '$.changeSets' AS sets,
+                    CASE json_type(?1, '$.seen') WHEN 'integer' THEN ?1 ->> '$.seen' END AS seen
                 WHERE json_valid(?1) AND json_type(?1, '$.epoch') = 'text'
                     AND json_type(?1, '$.changeSets') = 'array' AND json_type(?1, '$.known') = 'array'
                 """,
@@ -30,6 +35,13 @@ package struct Recall: Sendable {
                 fix: "Nothing was changed. Compare the versions of both sides."
             )
         }
-        (epoch, changeSets) = (row["epoch"], row["sets"])
+        (epoch, changeSets, seen) = (row["epoch"], row["sets"], row["seen"])
+        known = Set(
+            try String.fetchAll(
+                db,
+                sql: "SELECT atom FROM json_each(?, '$.known') WHERE type = 'text'",
+                arguments: [text]
+            )
+        )
     }
 }

@@ -111,6 +111,7 @@ package struct TakeSnapshot {
         var events = [SyncEvent.snapshotTaken(revision: header.revision)]
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
+            let parents = try OldParents(noting: schema, in: db)
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
@@ -121,6 +122,7 @@ package struct TakeSnapshot {
                     schema: schema,
                     header: header,
                     recall: recall,
+                    parents: parents,
                     limits: limits,
                     now: Timestamp.text(now),
                     newID: newID

@@ -121,8 +121,8 @@ struct DrainCapture {
         let seq = db.lastInsertedRowID
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_outbox (seq, tbl, key, operation, attributes, base)
-                SELECT ?, tbl, key, operation, attributes, base FROM temp.tidemark_reduced
+                INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
+                SELECT ?, tbl, key, operation, before, attributes, base FROM temp.tidemark_reduced
                 """
         ).execute(arguments: [seq])
         // What the server confirmed is what stood there before the first waiting change.
@@ -135,7 +135,7 @@ struct DrainCapture {
 
     /// A change set depends on the latest waiting one that touched the same record, and on those
     /// that created records to which it refers.
-    private func noteDependencies(_ seq: Int64) throws {
+    func noteDependencies(_ seq: Int64) throws {
         if planted(PlantedBug.forgetsDependencies) { return }
         try db.cachedStatement(
             sql: """

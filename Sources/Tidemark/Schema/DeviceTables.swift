@@ -12,6 +12,8 @@ import TidemarkSQLite
 /// | `tidemark_outbox` | what a waiting change set does to one record |
 /// | `tidemark_after` | a change set that another one depends on |
 /// | `tidemark_base` | a record with waiting changes, as the server confirmed it (NULL: not at all) |
+/// | `tidemark_kept` | an acknowledged change set, for the case that the server forgets it |
+/// | `tidemark_kept_record` | what it did to one record, and the record before |
 /// | `tidemark_idmap` | the permanent id that a temporary one became |
 /// | `tidemark_conflict` | a refused change set, or values that were overruled, until somebody resolves it |
 /// | `tidemark_conflict_record` | one of its records: base, mine and theirs |
@@ -51,6 +53,7 @@ enum DeviceTables {
             tbl TEXT NOT NULL,
             key TEXT NOT NULL,
             operation TEXT NOT NULL,
+            before TEXT,
             attributes TEXT,
             base INTEGER NOT NULL,
             PRIMARY KEY (seq, tbl, key)
@@ -60,6 +63,23 @@ enum DeviceTables {
             seq INTEGER NOT NULL,
             id TEXT NOT NULL,
             PRIMARY KEY (seq, id)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_kept (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            epoch TEXT NOT NULL,
+            revision INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            bytes INTEGER NOT NULL
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_kept_record (
+            number INTEGER NOT NULL,
+            tbl TEXT NOT NULL,
+            key TEXT NOT NULL,
+            operation TEXT NOT NULL,
+            before TEXT,
+            attributes TEXT,
+            PRIMARY KEY (number, tbl, key)
         ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_base (
             tbl TEXT NOT NULL,

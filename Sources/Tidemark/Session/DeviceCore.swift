@@ -89,9 +89,11 @@ package struct DeviceCore: Sendable {
             sql: "SELECT id FROM tidemark_changeset ORDER BY seq LIMIT ?",
             arguments: [limits.changeSetsPerRequestMax]
         )
-        let list = waiting.map { "\"\($0)\"" }.joined(separator: ",")
+        let list = { (ids: [String]) in ids.map { "\"\($0)\"" }.joined(separator: ",") }
+        let known = try KeptChangeSets.known(in: db)
         let body =
-            #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","recall":[\#(list)]}"#
+            #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","#
+            + #""recall":[\#(list(waiting))],"known":[\#(list(known))]}"#
         return Outgoing(
             zone: file.zone,
             body: Array(body.utf8),

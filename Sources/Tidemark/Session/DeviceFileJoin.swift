@@ -90,6 +90,11 @@ extension SyncEngine {
         return (file.server, file.zone)
     }
 
+    /// Where a device's file stands, without an engine on it; a read-only connection will do.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
+    public static func status(in db: Database) throws -> DeviceStatus { try DeviceStatus(db) }
+
     /// Ends the event streams that were handed out so far, once what was sent has been read.
     public func finishEvents() { eventHub.finish() }
 }

@@ -4,9 +4,10 @@ import GRDB
 /// A device's exchanges with its server, by which a file that was copied, or came back from a
 /// backup, is told from the one that went on.
 ///
-/// Each request names a random lap of its own, `next`, and all that the server may have seen last,
-/// `previous`: the lap of the last answer taken in, and those of requests without an answer. The
-/// server keeps the last one. When it is none of these, two files go by one identity.
+/// Each request names a random lap of its own, `next`, and all that the server may have seen last:
+/// `last`, the lap of the last answer taken in, and `open`, those of requests without an answer.
+/// The server keeps the one that it saw last. When it is none of these, or when it should know one
+/// and does not, the file or the server's is an older copy.
 ///
 /// A retry of the same change sets has the same lap. One that adds change sets has a new one, so
 /// that nobody else's retry can bring anything new.
@@ -21,12 +22,14 @@ struct Laps {
 
     /// What stands in a request.
     struct Lap {
-        let previous: [String]
+        let last: String?
+        let open: [String]
         let next: String
 
         var json: String {
-            let list = previous.map { "\"\($0)\"" }.joined(separator: ",")
-            return #"{"previous":[\#(list)],"next":"\#(next)"}"#
+            let list = open.map { "\"\($0)\"" }.joined(separator: ",")
+            let last = last.map { "\"\($0)\"" } ?? "null"
+            return #"{"last":\#(last),"open":[\#(list)],"next":"\#(next)"}"#
         }
     }
 
@@ -55,8 +58,7 @@ struct Laps {
             open.append(newID().uuidString.lowercased())
             try write(db)
         }
-        let candidates = [confirmed].compactMap { $0 } + open
-        return Lap(previous: candidates.dropLast(), next: candidates[candidates.count - 1])
+        return Lap(last: confirmed, open: open.dropLast(), next: open[open.count - 1])
     }
 
     /// Notes that an answer was taken in, in its transaction.

@@ -13,6 +13,9 @@ public enum SyncEvent: Hashable, Sendable {
     case changedWhileEdited(table: String, key: String, isDeleted: Bool)
     /// The device took a new snapshot.
     case snapshotTaken(revision: Int64)
+    /// The server's history is another one now, after a restore or a wipe, or this file was told
+    /// from a copy of it; so many change sets that the server had forgotten were offered again.
+    case historyChanged(epoch: String, offeredAgain: Int)
     /// A round failed; it is tried again where that can help.
     case failed(code: String, message: String)
 }

@@ -95,6 +95,10 @@ extension Device {
                 if case .remoteChanges(_, let count) = event { records += count }
                 if case .identitiesAssigned(_, let ids) = event { identities += ids.count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
+                if case .historyChanged(_, let count) = event {
+                    parts.append("the server's history is another one now")
+                    if count > 0 { parts.append("\(count) forgotten change set(s) offered again") }
+                }
             }
             if before.pendingChangeSets > 0 {
                 parts.append("\(before.pendingChangeSets) change set(s) sent")
@@ -125,7 +129,7 @@ extension Device {
 
         func run() async throws {
             try await Terminal.run {
-                let status = try await OpenDevice(file).engine.status()
+                let status = try await OpenDevice.status(file)
                 if json { return try Terminal.json(status) }
                 Terminal.table([
                     ["server", status.server],

@@ -60,6 +60,22 @@ struct Serve: AsyncParsableCommand {
     )
     var policy: [String] = []
 
+    @Flag(
+        help: ArgumentHelp(
+            "The file came back from a backup: give it a new history, once.",
+            discussion: "Devices resync and offer again what the server has forgotten."
+        )
+    )
+    var restored = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Keep at least the latest N revisions; devices further behind take a snapshot. Without it, all.",
+            valueName: "N"
+        )
+    )
+    var keepRevisions: Int?
+
     @Flag(help: "Log every request.")
     var verbose = false
 
@@ -68,6 +84,9 @@ struct Serve: AsyncParsableCommand {
             throw ValidationError(
                 "Give either a SQLite file, or --schema FILE.sql with --data DIR."
             )
+        }
+        guard (keepRevisions ?? 0) >= 0 else {
+            throw ValidationError("--keep-revisions is a number of revisions, from 0.")
         }
         guard (schema != nil) == (data != nil) else {
             throw ValidationError("--schema and --data belong together.")
@@ -118,12 +137,16 @@ struct Serve: AsyncParsableCommand {
             policies[parts[0]] = policy
         }
         let path = try zonePath()
+        var limits = Limits.standard
+        limits.revisionsKept = keepRevisions
         let store = try EmbeddedStore(
             path: path,
             schemaSQL: try schema.map { try Self.text(of: $0) },
             newEpoch: UUID(),
+            isRestored: restored,
             excluding: Set(exclude),
-            policies: policies
+            policies: policies,
+            limits: limits
         )
         let known = store.schema.tables.flatMap { table in
             [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" }

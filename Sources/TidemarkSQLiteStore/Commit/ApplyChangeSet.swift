@@ -141,7 +141,13 @@ extension ZoneTransaction {
     private func wasDeleted(_ table: String, _ key: String) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_log WHERE tbl = ? AND key = ?)"
+                // Compaction forgets records that are gone; an id below the next one was given.
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM tidemark_log WHERE tbl = ?1 AND key = ?2)
+                        OR EXISTS (SELECT 1 FROM tidemark_identity AS i JOIN temp.tidemark_table AS t USING (tbl)
+                            WHERE i.tbl = ?1 AND t.kind = 'integer' AND CAST(?2 AS INTEGER) BETWEEN 1 AND i.next - 1
+                                AND (SELECT horizon > adopted FROM tidemark_zone))
+                    """
             ),
             arguments: [table, key]
         ) ?? false

@@ -55,7 +55,7 @@ extension ZoneTransaction {
                 WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(table.name)) AND s.key = c.key)
             AND EXISTS (SELECT 1 FROM tidemark_log AS l
                 WHERE l.tbl = \(SQLText.literal(table.name)) AND l.key = c.key AND l.revision > ?2
-                AND l.revision NOT IN (SELECT value FROM json_each(?3)))
+                AND (l.merged OR l.revision NOT IN (SELECT value FROM json_each(?3))))
         GROUP BY key
         """
     }

@@ -48,7 +48,7 @@ extension ZoneTransaction {
                     t.\(SQLText.name(table.key[0])) IS NOT NULL AS present,
                     EXISTS (SELECT 1 FROM tidemark_log AS l WHERE l.tbl = s.tbl AND l.key = s.key
                         AND l.revision > \(base)
-                        AND l.revision NOT IN (SELECT value FROM json_each(?3))) AS newer
+                        AND (l.merged OR l.revision NOT IN (SELECT value FROM json_each(?3)))) AS newer
                 FROM temp.tidemark_staged AS s \(cells.joined(separator: " "))
                     LEFT JOIN main.\(SQLText.name(table.name)) AS t ON \(match.joined(separator: " AND "))
                 WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(table.name))
@@ -106,7 +106,7 @@ extension ZoneTransaction {
                     SELECT c.tbl, c.key, l.operation, l.columns, r.time, r.device
                     FROM temp.tidemark_contended AS c
                     JOIN tidemark_log AS l ON l.tbl = c.tbl AND l.key = c.key AND l.revision > c.base
-                        AND l.revision NOT IN (SELECT value FROM json_each(?))
+                        AND (l.merged OR l.revision NOT IN (SELECT value FROM json_each(?)))
                     JOIN tidemark_revision AS r USING (revision) ORDER BY l.revision
                     """
             ),

@@ -43,28 +43,34 @@ struct RequestExchange {
         let members = try Row.fetchAll(
             db,
             sql: """
-                SELECT coalesce(key, '') || ' ' || type AS member,
-                    CASE WHEN key = 'next' AND type = 'text' THEN value END AS next
+                SELECT coalesce(key, '') AS name, type, CASE type WHEN 'text' THEN lower(value) END AS lap
                 FROM json_each(?, '$.lap')
                 """,
             arguments: [text]
         )
-        let previous = try Row.fetchAll(
+        let open = try Row.fetchAll(
             db,
-            sql: "SELECT type, lower(atom) AS lap FROM json_each(?, '$.lap.previous')",
+            sql: "SELECT type, lower(atom) AS lap FROM json_each(?, '$.lap.open')",
             arguments: [text]
         )
-        let next = members.compactMap { $0["next"] as String? }.first
-        guard members.map({ $0["member"] as String }).sorted() == ["next text", "previous array"],
-            previous.allSatisfy({ $0["type"] as String == "text" && isUUID($0["lap"]) }),
-            let next, isUUID(next)
+        let types = members.map { "\($0["name"] as String) \($0["type"] as String)" }.sorted()
+        let named = Dictionary(
+            members.map { ($0["name"] as String, $0["lap"] as String?) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        let laps = members.compactMap { $0["lap"] as String? } + open.map { $0["lap"] ?? "" }
+        guard
+            [["last null", "next text", "open array"], ["last text", "next text", "open array"]]
+                .contains(types),
+            open.allSatisfy({ $0["type"] as String == "text" }), laps.allSatisfy(isUUID),
+            let next = named["next"] ?? nil
         else {
             throw ZoneTransaction.envelopeError(
                 "lap has another form.",
-                #"{"previous": [UUIDs], "next": UUID}"#
+                #"{"last": UUID or null, "open": [UUIDs], "next": UUID}"#
             )
         }
-        return .init(previous: previous.map { $0["lap"] }, next: next.lowercased())
+        return .init(last: named["last"] ?? nil, open: open.map { $0["lap"] }, next: next)
     }
 
     private static func ids(
@@ -84,7 +90,7 @@ struct RequestExchange {
             arguments: [text]
         )
         guard isArray == true, rows.count <= limits.changeSetsPerRequestMax,
-            rows.allSatisfy({ $0["type"] as String == "text" && isUUID($0["id"]) })
+            rows.allSatisfy({ $0["type"] as String == "text" && isUUID($0["id"] ?? "") })
         else {
             throw ZoneTransaction.envelopeError(
                 "\(name) is no list of change set ids.",
@@ -94,7 +100,7 @@ struct RequestExchange {
         return rows.map { $0["id"] }
     }
 
-    private static func isUUID(_ text: String?) -> Bool {
-        text.flatMap(UUID.init(uuidString:)) != nil
+    private static func isUUID(_ text: String) -> Bool {
+        UUID(uuidString: text) != nil
     }
 }

@@ -42,6 +42,14 @@ package struct ZoneTransaction: StoreTransaction {
         )
     }
 
+    package func end(of epoch: String) throws -> Int64? {
+        try Int64.fetchOne(
+            db,
+            sql: "SELECT ended FROM tidemark_lineage WHERE epoch = ?",
+            arguments: [epoch]
+        )
+    }
+
     package func policy(of table: String) throws -> (
         table: ConflictPolicy, columns: [String: ConflictPolicy]
     ) { (schema.policy(of: table), schema.columnPolicies(of: table)) }
@@ -93,20 +101,20 @@ package struct ZoneTransaction: StoreTransaction {
 
     // MARK: Laps
 
-    package func lap(of device: String) throws -> String? {
-        try String.fetchOne(
-            db.cachedStatement(sql: "SELECT lap FROM tidemark_lap WHERE device = ?"),
+    package func lastExchange(with device: String) throws -> Exchange? {
+        try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT lap, revision FROM tidemark_lap WHERE device = ?"),
             arguments: [device]
-        )
+        ).map { Exchange(lap: $0["lap"], revision: $0["revision"]) }
     }
 
-    package func keep(lap: String, of device: String) throws {
+    package func keep(_ exchange: Exchange, with device: String) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_lap VALUES (?, ?)
-                ON CONFLICT (device) DO UPDATE SET lap = excluded.lap
+                INSERT INTO tidemark_lap VALUES (?, ?, ?) ON CONFLICT (device)
+                DO UPDATE SET lap = excluded.lap, revision = excluded.revision
                 """
-        ).execute(arguments: [device, lap])
+        ).execute(arguments: [device, exchange.lap, exchange.revision])
     }
 
     // MARK: Ancestry

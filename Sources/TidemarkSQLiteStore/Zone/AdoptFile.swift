@@ -16,13 +16,15 @@ package struct ZoneAdoption {
 
     /// Adopts the file, or opens it again when it was adopted before.
     ///
-    /// `epoch` is a new random id, used when the file has no history yet; tables in `excluding` are
+    /// `epoch` is a new random id, used when the file has no history yet, or when it goes on with
+    /// another one because it is restored from a backup; tables in `excluding` are
     /// left alone. Throws ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and of
     /// their rows.
     package init(
         _ db: Database,
         name: String,
         epoch: String,
+        isRestored: Bool = false,
         excluding: Set<String>,
         policies: [String: ConflictPolicy]
     ) throws {
@@ -52,6 +54,13 @@ package struct ZoneAdoption {
                     """,
                 arguments: [name, epoch, first, first, first]
             )
+        }
+        if isRestored, !isNew {
+            try db.execute(
+                sql:
+                    "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone"
+            )
+            try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])
         }
         (self.schema, skipped) = (schema, introspection.skipped)
     }

@@ -7,6 +7,7 @@ import TidemarkSQLite
 /// | table | a row is |
 /// | --- | --- |
 /// | `tidemark_zone` | the zone: epoch, latest revision, horizon |
+/// | `tidemark_lineage` | an earlier history of the zone, and the revision at which it was left |
 /// | `tidemark_revision` | a committed change set, as JSON ready to send |
 /// | `tidemark_log` | a record's change in a revision, without values |
 /// | `tidemark_verdict` | what was answered to a change set id |
@@ -28,6 +29,10 @@ enum ZoneTables {
             adopted INTEGER NOT NULL,
             time INTEGER NOT NULL DEFAULT 0
         );
+        CREATE TABLE IF NOT EXISTS tidemark_lineage (
+            epoch TEXT PRIMARY KEY,
+            ended INTEGER NOT NULL
+        );
         CREATE TABLE IF NOT EXISTS tidemark_revision (
             revision INTEGER PRIMARY KEY,
             id TEXT,
@@ -41,6 +46,7 @@ enum ZoneTables {
             revision INTEGER NOT NULL,
             operation TEXT NOT NULL,
             columns TEXT,
+            merged INTEGER NOT NULL DEFAULT 0,
             PRIMARY KEY (tbl, key, revision)
         ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_verdict (
@@ -54,7 +60,8 @@ enum ZoneTables {
         CREATE INDEX IF NOT EXISTS tidemark_verdict_revision ON tidemark_verdict (revision);
         CREATE TABLE IF NOT EXISTS tidemark_lap (
             device TEXT PRIMARY KEY,
-            lap TEXT NOT NULL
+            lap TEXT NOT NULL,
+            revision INTEGER NOT NULL
         ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_idmap (
             device TEXT NOT NULL,

@@ -15,6 +15,9 @@ public protocol StoreTransaction {
     /// What the zone is at now.
     func zone() throws -> ZoneState
 
+    /// The revision at which the zone left an earlier history, or nil when it never was in it.
+    func end(of epoch: String) throws -> Int64?
+
     /// Parses a body, checks every name, key and value in it, and stages its rows.
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest
 
@@ -28,11 +31,11 @@ public protocol StoreTransaction {
     /// Those of the change sets named that have a verdict.
     func known(_ ids: [String]) throws -> [String]
 
-    /// The lap of the last request that a device made, or nil when none is known.
-    func lap(of device: String) throws -> String?
+    /// The last exchange with a device, or nil when there was none.
+    func lastExchange(with device: String) throws -> Exchange?
 
-    /// Keeps the lap of a device's request.
-    func keep(lap: String, of device: String) throws
+    /// Keeps an exchange with a device as the last one.
+    func keep(_ exchange: Exchange, with device: String) throws
 
     /// The revisions of the change sets named, and of all that they depended on.
     ///
@@ -99,6 +102,12 @@ public protocol StoreTransaction {
         limit: Int
     ) throws -> [String]
 
+    /// Takes the bodies of revisions up to `horizon` out of the log, and what else only they need.
+    ///
+    /// Judging an older base stays right: of each record that exists, one entry stays that stands
+    /// for all it replaces.
+    func compact(to horizon: Int64) throws
+
     /// The change sets after a revision, oldest first, as the device may see them.
     func catchUp(
         after revision: Int64,
@@ -127,6 +136,17 @@ public struct ZoneState: Hashable, Sendable {
         (self.epoch, self.revision) = (epoch, revision)
         (self.horizon, self.schema, self.time) = (horizon, schema, time)
     }
+}
+
+/// What a server knows of the last request of a device that it answered.
+public struct Exchange: Hashable, Sendable {
+    /// The request's own lap.
+    public let lap: String
+    /// The revision to which the answer brought the device.
+    public let revision: Int64
+
+    /// Makes an exchange.
+    public init(lap: String, revision: Int64) { (self.lap, self.revision) = (lap, revision) }
 }
 
 /// What was answered to a change set.

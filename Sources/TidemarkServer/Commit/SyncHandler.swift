@@ -28,11 +28,11 @@ public struct SyncHandler: Sendable {
     public func handle(_ body: [UInt8], in transaction: some StoreTransaction) throws -> String {
         let request = try transaction.stage(body, limits: limits)
         if let question = request.question {
-            return try answer(question, in: transaction)
+            return try answer(question, of: request.device, in: transaction)
         }
         try transaction.absorbOutsideChanges()
         let start = try transaction.zone()
-        try check(request, against: start)
+        try check(request, against: start, in: transaction)
         try checkLap(request, in: transaction)
         try transaction.recallIdentities(device: request.device)
 
@@ -63,7 +63,20 @@ public struct SyncHandler: Sendable {
                 limit: limits.overruledPerAnswerMax
             )
         }
+        if let lap = request.lap, let device = request.device {
+            try transaction.keep(Exchange(lap: lap.next, revision: end), with: device)
+        }
+        try compact(transaction)
         return answer(to: request, missed, verdicts, notes ?? [], epoch: start.epoch, end: end)
+    }
+
+    /// Takes a step of compaction when enough revisions are older than the limits keep.
+    private func compact(_ transaction: some StoreTransaction) throws {
+        guard let kept = limits.revisionsKept else { return }
+        let zone = try transaction.zone()
+        let old = zone.revision - Int64(kept) - zone.horizon
+        guard old >= Int64(max(1, limits.compactionStepMin)) else { return }
+        try transaction.compact(to: zone.horizon + min(old, Int64(limits.compactionStepMax)))
     }
 
     // MARK: One change set
@@ -190,11 +203,18 @@ public struct SyncHandler: Sendable {
 
     // MARK: The whole
 
-    private func check(_ request: SyncRequest, against zone: ZoneState) throws {
+    private func check(
+        _ request: SyncRequest,
+        against zone: ZoneState,
+        in transaction: some StoreTransaction
+    ) throws {
         if let epoch = request.epoch, epoch != zone.epoch, !planted(PlantedBug.ignoresEpoch) {
+            let end = try transaction.end(of: epoch)
             throw TidemarkError(
                 .epochMismatch,
-                "The zone has another history than the one this device knows.",
+                end.map {
+                    "The zone was restored from a backup: the history that this device knows ended at revision \($0)."
+                } ?? "The zone has another history than the one this device knows.",
                 fix: "Take a new snapshot; the outbox is kept and offered again."
             )
         }
@@ -227,27 +247,26 @@ public struct SyncHandler: Sendable {
     /// last.
     private func checkLap(_ request: SyncRequest, in transaction: some StoreTransaction) throws {
         guard let lap = request.lap, let device = request.device else { return }
-        if let last = try transaction.lap(of: device), last != lap.next,
-            !lap.previous.contains(last)
-        {
+        guard lap.follows(try transaction.lastExchange(with: device)?.lap) else {
             throw TidemarkError(
                 .identityInUse,
                 "The server has seen this device in another state: the device's file or the server's is an older copy, or the device's file was copied and both are in use.",
                 fix: "The device takes a new identity and a new snapshot; the outbox is kept."
             )
         }
-        try transaction.keep(lap: lap.next, of: device)
     }
 
     private func answer(
         _ question: SyncRequest.Question,
+        of device: String?,
         in transaction: some StoreTransaction
     ) throws -> String {
         let zone = try transaction.zone()
         let verdicts = try question.recall.compactMap { try transaction.verdict(of: $0)?.body }
         let known = try transaction.known(question.known).map { "\"\($0)\"" }
+        let seen = try device.flatMap { try transaction.lastExchange(with: $0)?.revision }
         return #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","more":false,"#
-            + #""known":[\#(known.joined(separator: ","))],"#
+            + #""seen":\#(seen.map(String.init) ?? "null"),"known":[\#(known.joined(separator: ","))],"#
             + #""changeSets":[\#(verdicts.joined(separator: ","))]}"#
     }
 

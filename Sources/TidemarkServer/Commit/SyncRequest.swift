@@ -24,15 +24,22 @@ public struct SyncRequest: Hashable, Sendable {
 
     /// Which exchange of a device a request is: how two files with one identity are told apart.
     public struct Lap: Hashable, Sendable {
-        /// What the server may have last from this device: the lap of the last answer, and those of
-        /// requests that got none.
-        public let previous: [String]
+        /// The lap of the last answer that the device took in; nil before the first.
+        public let last: String?
+        /// The laps of requests since then that got no answer.
+        public let open: [String]
         /// This request's own; a retry has the same.
         public let next: String
 
         /// Makes a lap.
-        public init(previous: [String], next: String) {
-            (self.previous, self.next) = (previous, next)
+        public init(last: String?, open: [String], next: String) {
+            (self.last, self.open, self.next) = (last, open, next)
+        }
+
+        /// Whether a server that saw `seen` last from this device knows what the device knows.
+        public func follows(_ seen: String?) -> Bool {
+            guard let seen else { return last == nil }
+            return seen == next || seen == last || open.contains(seen)
         }
     }
 

@@ -154,17 +154,17 @@ extension BadRequest {
         BadRequest("lap null", #"{"maxRevision":2,"lap":null}"#, .malformedRequest),
         BadRequest(
             "lap without next",
-            #"{"maxRevision":2,"lap":{"previous":[]}}"#,
+            #"{"maxRevision":2,"lap":{"last":null,"open":[]}}"#,
             .malformedRequest
         ),
         BadRequest(
             "lap next 5",
-            #"{"maxRevision":2,"lap":{"previous":[],"next":5}}"#,
+            #"{"maxRevision":2,"lap":{"last":null,"open":[],"next":5}}"#,
             .malformedRequest
         ),
         BadRequest(
-            "lap previous of numbers",
-            #"{"maxRevision":2,"lap":{"previous":[5],"next":"6f6d3a4e-0000-4000-8000-000000000001"}}"#,
+            "lap open of numbers",
+            #"{"maxRevision":2,"lap":{"last":null,"open":[5],"next":"6f6d3a4e-0000-4000-8000-000000000001"}}"#,
             .malformedRequest
         ),
         BadRequest("known {}", #"{"maxRevision":2,"known":{}}"#, .malformedRequest),

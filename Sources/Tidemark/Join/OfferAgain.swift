@@ -1,0 +1,284 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Offers again what the server acknowledged and has forgotten.
+///
+/// The change sets go to the head of the outbox, in their order. New records get fresh temporary
+/// ids, for their permanent ones may mean somebody else's records by now, and everything that waits
+/// and refers to them follows. Then each is judged by the rows, as they are with all earlier ones
+/// applied:
+///
+/// | change | the record is | outcome |
+/// | --- | --- | --- |
+/// | any | as the change leaves it | nothing is left to do |
+/// | update, deletion | as it was before the change | offered |
+/// | creation | not there | offered |
+/// | any | anything else | the change set is parked as a conflict |
+struct OfferAgain {
+    let db: Database
+    let schema: SyncSchema
+    let header: SnapshotFormat.Header
+    let now: String
+
+    /// What was offered.
+    struct Offered {
+        var events: [SyncEvent] = []
+        var count = 0
+        /// From this place in the outbox on stands what waited before.
+        var firstWaiting = Int64.min
+    }
+
+    /// Staged records of an offered change set stand under numbers from here down.
+    private static let ordBase = -1_000_000
+
+    /// The change sets that are kept here and that the server does not know, oldest first.
+    func forgotten(_ recall: Recall) throws -> [String] {
+        try String.fetchAll(db, sql: "SELECT id FROM tidemark_kept ORDER BY number").filter {
+            !recall.known.contains($0)
+                && !recall.known.contains(KeptChangeSets.idOfferedAgain($0))
+        }
+    }
+
+    /// Puts what was forgotten into the outbox and into the tables, where ``takeBack()`` takes it
+    /// out again.
+    func offer(_ forgotten: [String]) throws -> Offered {
+        guard !forgotten.isEmpty else { return Offered() }
+        try db.execute(
+            sql: """
+                CREATE TEMP TABLE IF NOT EXISTS tidemark_offered (
+                    tbl TEXT, key TEXT, image TEXT, PRIMARY KEY (tbl, key)
+                ) WITHOUT ROWID;
+                DELETE FROM temp.tidemark_offered;
+                """
+        )
+        let firstWaiting =
+            try Int64.fetchOne(db, sql: "SELECT min(seq) FROM tidemark_changeset") ?? 1
+        let sets = forgotten.enumerated().map { index, id in
+            (id: id, seq: firstWaiting - Int64(forgotten.count - index))
+        }
+        for set in sets { try enqueue(set.id, as: set.seq) }
+        try giveFreshIds(before: firstWaiting)
+        try noteDependencies()
+        var offered = Offered(firstWaiting: firstWaiting)
+        for set in sets { offered.events += try judge(set.seq) }
+        offered.count =
+            try Int.fetchOne(
+                db,
+                sql: "SELECT count(*) FROM tidemark_changeset WHERE seq < ?",
+                arguments: [firstWaiting]
+            ) ?? 0
+        return offered
+    }
+
+    /// Puts the rows back to what the server has.
+    func takeBack() throws {
+        guard try db.tableExists("tidemark_offered", in: "temp") else { return }
+        try StagedImages.stage(
+            """
+            SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
+            FROM temp.tidemark_offered
+            """,
+            ord: Self.ordBase + 1,
+            in: db
+        )
+        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: Self.ordBase + 1)
+        try db.execute(sql: "DELETE FROM temp.tidemark_offered")
+    }
+
+    // MARK: Into the outbox
+
+    private func enqueue(_ id: String, as seq: Int64) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO tidemark_changeset (seq, id, epoch, time)
+                SELECT ?, ?, ?, time FROM tidemark_kept WHERE id = ?
+                """,
+            arguments: [seq, KeptChangeSets.idOfferedAgain(id), header.epoch, id]
+        )
+        try db.execute(
+            sql: """
+                INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
+                SELECT ?1, r.tbl, r.key, r.operation, r.before, r.attributes, ?2
+                FROM tidemark_kept AS k JOIN tidemark_kept_record AS r USING (number) WHERE k.id = ?3
+                """,
+            arguments: [seq, header.revision, id]
+        )
+        try db.execute(
+            sql: """
+                DELETE FROM tidemark_kept_record
+                WHERE number = (SELECT number FROM tidemark_kept WHERE id = ?)
+                """,
+            arguments: [id]
+        )
+        try db.execute(sql: "DELETE FROM tidemark_kept WHERE id = ?", arguments: [id])
+    }
+
+    private func giveFreshIds(before firstWaiting: Int64) throws {
+        try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
+        let made = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT DISTINCT o.tbl, o.key FROM tidemark_outbox AS o
+                JOIN temp.tidemark_table AS t ON t.tbl = o.tbl AND t.kind = 'integer'
+                WHERE o.seq < ? AND o.operation = 'create' ORDER BY o.seq, o.tbl, length(o.key), o.key
+                """,
+            arguments: [firstWaiting]
+        )
+        for row in made {
+            try db.execute(
+                sql: "INSERT INTO temp.tidemark_assigned VALUES (?, CAST(? AS INTEGER), ?)",
+                arguments: [row["tbl"], row["key"], try TemporaryIDs.next(db)]
+            )
+        }
+        try db.execute(
+            sql: """
+                UPDATE tidemark_idmap SET permanent = m.permanent FROM temp.tidemark_assigned AS m
+                WHERE m.tbl = tidemark_idmap.tbl AND m.temporary = tidemark_idmap.permanent
+                """
+        )
+        try MapIdentities(db: db, schema: schema).rewrite()
+    }
+
+    private func noteDependencies() throws {
+        let drain = DrainCapture(db: db, schema: schema)
+        let all = try Int64.fetchAll(db, sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
+        for seq in all { try drain.noteDependencies(seq) }
+    }
+
+    // MARK: Judging
+
+    private func judge(_ seq: Int64) throws -> [SyncEvent] {
+        let id = try String.fetchOne(
+            db,
+            sql: "SELECT id FROM tidemark_changeset WHERE seq = ?",
+            arguments: [seq]
+        )
+        // It may have been parked with one that it depends on.
+        guard let id else { return [] }
+        var reasons: [Conflict.Reason] = []
+        for table in schema.tables {
+            for row in try records(of: table, seq) {
+                switch try outcome(of: row) {
+                case .offered:
+                    try remember(row, table)
+                case .done:
+                    try db.execute(
+                        sql: "DELETE FROM tidemark_outbox WHERE seq = ? AND tbl = ? AND key = ?",
+                        arguments: [seq, table.name, row["key"]]
+                    )
+                case .conflict(let rule):
+                    reasons.append(reason(rule, table, row["key"]))
+                }
+            }
+        }
+        guard reasons.isEmpty else {
+            let list = reasons.map(\.json).joined(separator: ",")
+            let events = try ParkConflict(db: db, now: now).parkUnsent(id, reasons: "[\(list)]")
+            for case .conflict(let id) in events {
+                try JudgeAfterReset.showTheirs(id, schema: schema, in: db)
+            }
+            return events
+        }
+        try show(seq)
+        let isEmpty = try Bool.fetchOne(
+            db,
+            sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_outbox WHERE seq = ?)",
+            arguments: [seq]
+        )
+        if isEmpty == true { try Outbox.remove(id, in: db) }
+        return []
+    }
+
+    private func records(of table: SyncedTable, _ seq: Int64) throws -> [Row] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT o.key, o.operation, o.before, o.attributes,
+                    (\(JudgeAfterReset.currentImage(table, key: "o.key"))) AS current
+                FROM tidemark_outbox AS o WHERE o.seq = ? AND o.tbl = ?
+                """,
+            arguments: [seq, table.name]
+        )
+    }
+
+    private enum Outcome {
+        case offered
+        case done
+        case conflict(ConflictRule)
+    }
+
+    private func outcome(of row: Row) throws -> Outcome {
+        let (before, current) = (row["before"] as String?, row["current"] as String?)
+        let attributes: String = row["attributes"] ?? "{}"
+        switch TidemarkCore.Operation(rawValue: row["operation"]) {
+        case .create:
+            guard let current else { return .offered }
+            return try Images.merged(current, attributes, in: db) == current
+                ? .done : .conflict(.exists)
+        case .delete:
+            guard let current else { return .done }
+            return current == before ? .offered : .conflict(.changed)
+        case .update, nil:
+            guard let current else { return .conflict(.deleted) }
+            if try Images.merged(current, attributes, in: db) == current { return .done }
+            return current == before ? .offered : .conflict(.changed)
+        }
+    }
+
+    private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String)
+        -> Conflict.Reason
+    {
+        Conflict.Reason(
+            table: table.name,
+            key: key,
+            columns: [],
+            rule: rule.rawValue,
+            message: "The server has forgotten this change, and has another record here now."
+        )
+    }
+
+    private func remember(_ row: Row, _ table: SyncedTable) throws {
+        try db.execute(
+            sql: "INSERT OR IGNORE INTO temp.tidemark_offered VALUES (?, ?, ?)",
+            arguments: [table.name, row["key"], row["current"] as String?]
+        )
+    }
+
+    /// Writes a change set on top of the rows, so that later ones are judged by what it leaves.
+    ///
+    /// One that does not fit, for instance because somebody took its unique value, is left to the
+    /// server's verdict.
+    private func show(_ seq: Int64) throws {
+        let ord = Self.ordBase + Int(truncatingIfNeeded: seq) - 1_000_000_000
+        do {
+            try db.inSavepoint {
+                try StagedImages.stage(
+                    "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?",
+                    arguments: [seq],
+                    ord: ord,
+                    in: db
+                )
+                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: ord)
+                return .commit
+            }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            return
+        }
+    }
+}
+
+/// Records as JSON objects of columns.
+enum Images {
+    /// The columns of an image, with those of a change in their place.
+    static func merged(_ image: String, _ attributes: String, in db: Database) throws -> String {
+        try String.fetchOne(
+            db,
+            sql: """
+                SELECT json_group_object(j.key, json(coalesce(?2 -> j.fullkey, ?1 -> j.fullkey)))
+                FROM json_each(?1) AS j
+                """,
+            arguments: [image, attributes]
+        ) ?? image
+    }
+}

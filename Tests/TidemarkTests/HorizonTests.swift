@@ -1,0 +1,129 @@
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// Case 60: the server keeps only so many revisions, and a device has been away for longer.
+@Suite struct HorizonTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER, stars INTEGER);
+        CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
+        """
+    private static let seed = """
+        INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt'), ('tea');
+        INSERT INTO tags VALUES ('red', 'a'), ('blue', 'b')
+        """
+
+    private static func start(
+        _ policy: ConflictPolicy
+    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+        var limits = Limits.standard
+        (limits.revisionsKept, limits.compactionStepMin, limits.compactionStepMax) = (2, 1, 3)
+        let cluster = try Cluster(
+            schema: schema,
+            seed: seed,
+            policies: ["notes": policy, "tags": policy],
+            limits: limits
+        )
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        for device in [anna, ben] { try await device.engine.sync() }
+        return (cluster, anna, ben)
+    }
+
+    /// Makes revisions that have nothing to do with the rest, until the horizon is past the others.
+    private static func moveOn(_ cluster: Cluster, _ anna: TestDevice) async throws {
+        for number in 1...8 {
+            try await anna.write("UPDATE notes SET stars = \(number) WHERE id = 4")
+            try await anna.engine.sync()
+        }
+        #expect(
+            try await cluster.rows("SELECT horizon >= revision - 5 FROM tidemark_zone") == ["1"]
+        )
+    }
+
+    @Test(arguments: [ConflictPolicy.reject, .columns])
+    func `case 60: a device behind the horizon keeps its outbox, and brings no dead record back`(
+        policy: ConflictPolicy
+    ) async throws {
+        let (cluster, anna, ben) = try await Self.start(policy)
+        try await anna.write("DELETE FROM notes WHERE id = 1")
+        try await anna.write("DELETE FROM tags WHERE name = 'red'")
+        try await anna.engine.sync()
+        try await Self.moveOn(cluster, anna)
+        #expect(
+            try await cluster.rows("SELECT count(*) FROM tidemark_log WHERE key = '1'") == ["0"]
+        )
+        #expect(
+            try await cluster.rows(
+                "SELECT count(*) FROM tidemark_revision WHERE body = ''"
+            ) != ["0"]
+        )
+        try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
+        try await ben.write("DELETE FROM tags WHERE name = 'red'")
+        try await ben.write("INSERT INTO tags VALUES ('red', 'again')")
+        try await ben.write("INSERT INTO notes (text) VALUES ('new')")
+        let told = try await ben.events { try await ben.engine.sync() }
+        #expect(told.contains { if case .snapshotTaken = $0 { true } else { false } })
+        #expect(try await ben.engine.conflicts().first?.reasons.first?.rule == "deleted")
+        try await cluster.converge(ben, anna)
+        #expect(
+            try await cluster.rows("SELECT text, done FROM notes ORDER BY text")
+                == ["bread|", "new|", "salt|1", "tea|"]
+        )
+    }
+
+    @Test(arguments: [ConflictPolicy.reject, .columns])
+    func `rule 1: an edit on a base behind the horizon is judged by all that came since`(
+        policy: ConflictPolicy
+    ) async throws {
+        let (cluster, anna, ben) = try await Self.start(policy)
+        for sql in [
+            "UPDATE notes SET text = 'oat milk' WHERE id = 1",
+            "UPDATE notes SET done = 0 WHERE id = 1",
+            "UPDATE notes SET text = 'rye bread' WHERE id = 2",
+            "DELETE FROM tags WHERE name = 'blue'", "INSERT INTO tags VALUES ('blue', 'new')",
+        ] {
+            try await anna.write(sql)
+            try await anna.engine.sync()
+        }
+        try await ben.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET stars = 5 WHERE id = 2")
+        try await ben.write("UPDATE notes SET stars = 5 WHERE id = 3")
+        try await ben.write("UPDATE tags SET colour = 'mine' WHERE name = 'blue'")
+        try await Self.moveOn(cluster, anna)
+        #expect(
+            try await cluster.rows("SELECT count(*) FROM tidemark_log WHERE key = '1'") == ["1"]
+        )
+        try await cluster.converge(ben, anna)
+        let merged = policy == .columns
+        #expect(
+            try await ben.engine.conflicts().count == (merged ? 2 : 3)
+        )
+        #expect(
+            try await cluster.rows("SELECT text, stars FROM notes WHERE id < 4 ORDER BY id")
+                == ["oat milk|", merged ? "rye bread|5" : "rye bread|", "salt|5"]
+        )
+        #expect(try await cluster.rows("SELECT colour FROM tags WHERE name = 'blue'") == ["new"])
+    }
+
+    @Test func `rule 3: a retry from behind the horizon has one effect and learns its ids`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.start(.reject)
+        let draw = "INSERT INTO notes (text) VALUES ('new') RETURNING id"
+        let id = try #require(try await ben.database.write { try Int64.fetchOne($0, sql: draw) })
+        ben.transport.faults.add(.answerLost)
+        await ben.syncInVain()
+        try await Self.moveOn(cluster, anna)
+        try await ben.write("UPDATE notes SET done = 1 WHERE text = 'new'")
+        try await cluster.converge(ben, anna)
+        #expect(
+            try await cluster.rows("SELECT text, done FROM notes WHERE text = 'new'") == ["new|1"]
+        )
+        #expect(try await ben.engine.permanentID(for: id, in: "notes") == 5)
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+}

@@ -1,0 +1,272 @@
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// Cases 7 and 63: the server's file came back from a backup, or is gone.
+///
+/// Devices notice, whether or not anybody says so, and offer again what the server has forgotten.
+@Suite struct RestoreTests {
+    private static let schema = """
+        CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+        CREATE TABLE notes (id INTEGER PRIMARY KEY,
+            list_id INTEGER REFERENCES lists ON DELETE CASCADE, text TEXT, done INTEGER);
+        CREATE INDEX notes_list ON notes (list_id);
+        CREATE TABLE tags (name TEXT PRIMARY KEY, colour BLOB);
+        CREATE TABLE note_tags (note_id INTEGER REFERENCES notes ON DELETE CASCADE,
+            tag TEXT REFERENCES tags, PRIMARY KEY (note_id, tag));
+        CREATE INDEX note_tags_tag ON note_tags (tag);
+        """
+    private static let seed = """
+        INSERT INTO lists (name) VALUES ('home');
+        INSERT INTO notes (list_id, text) VALUES (1, 'milk'), (1, 'bread'), (1, 'salt');
+        INSERT INTO tags VALUES ('red', x'ff0000')
+        """
+
+    /// How the server comes back.
+    enum Way: CaseIterable {
+        /// With `--restored`.
+        case said
+        /// Without, while devices are ahead of it.
+        case unsaid
+        /// Without, and somebody else's edits have brought it past every device already.
+        case unsaidAndPassed
+    }
+
+    private static func restore(
+        _ cluster: Cluster,
+        _ backup: String,
+        _ way: Way
+    ) async throws {
+        try await cluster.restore(backup, isSaid: way == .said)
+        guard way == .unsaidAndPassed else { return }
+        let newcomer = try await cluster.device("newcomer")
+        for number in 1...12 {
+            try await newcomer.write(
+                "INSERT INTO notes (list_id, text) VALUES (1, 'newcomer \(number)')"
+            )
+            try await newcomer.engine.sync()
+        }
+    }
+
+    private static let mine = """
+        SELECT l.name, n.text, n.done FROM notes AS n JOIN lists AS l ON l.id = n.list_id
+        WHERE n.text NOT LIKE 'newcomer%' ORDER BY n.text
+        """
+
+    @Test(arguments: Way.allCases)
+    func
+        `rule 14: what the server acknowledged and forgot is offered again, with all its relations`(
+            way: Way
+        ) async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("UPDATE notes SET done = 0 WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        let backup = try await cluster.backUp()
+        try await anna.write(
+            """
+            INSERT INTO lists (name) VALUES ('garden');
+            INSERT INTO notes (list_id, text) SELECT max(id), 'rake' FROM lists
+            """
+        )
+        try await anna.engine.sync()
+        try await anna.write("UPDATE notes SET text = 'big rake' WHERE text = 'rake'")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.write("DELETE FROM notes WHERE id = 3")
+        try await anna.write("INSERT INTO tags VALUES ('green', NULL)")
+        try await anna.write(
+            "INSERT INTO note_tags SELECT id, 'green' FROM notes WHERE text = 'big rake'"
+        )
+        try await anna.engine.sync()
+        // These wait when the server comes back, and build on what it has forgotten.
+        try await anna.write("INSERT INTO notes (list_id, text) SELECT max(id), 'hoe' FROM lists")
+        try await anna.write("UPDATE notes SET done = 1 WHERE text = 'big rake'")
+        try await Self.restore(cluster, backup, way)
+
+        let told = try await anna.events { try await anna.engine.sync() }
+        #expect(told.contains { if case .historyChanged(_, 6) = $0 { true } else { false } })
+        #expect(try await anna.engine.conflicts() == [])
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await cluster.rows(Self.mine)
+                == ["garden|big rake|1", "home|bread|", "garden|hoe|", "home|milk|1"]
+        )
+        #expect(
+            try await cluster.rows(
+                "SELECT n.text, tag FROM note_tags JOIN notes AS n ON n.id = note_id"
+            ) == ["big rake|green"]
+        )
+        #expect(try await cluster.rows("PRAGMA foreign_key_check") == [])
+    }
+
+    @Test(arguments: Way.allCases)
+    func `rule 1 and 14: what others changed in the new history is not overwritten`(
+        way: Way
+    ) async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await cluster.converge(anna, ben)
+        let backup = try await cluster.backUp()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.write("DELETE FROM notes WHERE id = 2")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 3")
+        try await anna.write("INSERT INTO tags VALUES ('green', x'00ff00')")
+        try await anna.engine.sync()
+        try await Self.restore(cluster, backup, way)
+        try await ben.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
+        try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
+        try await ben.write("INSERT INTO tags VALUES ('green', x'00aa00')")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        let conflicts = try await anna.engine.conflicts()
+        #expect(conflicts.map(\.reasons.first?.rule) == ["changed", "changed", "exists"])
+        #expect(conflicts.first?.records.first?.mine == #"{"text":"oat milk"}"#)
+        #expect(conflicts.first?.records.first?.theirs?.contains("goat milk") == true)
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await cluster.rows(Self.mine)
+                == ["home|goat milk|", "home|rye bread|", "home|salt|1"]
+        )
+        // What was parked can be made again.
+        try await anna.engine.resolve(conflicts[0].id, .retry)
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+    }
+
+    @Test(arguments: Way.allCases)
+    func `rule 14: a device that only read notices as well`(way: Way) async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let backup = try await cluster.backUp()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        try await ben.engine.sync()
+        try await Self.restore(cluster, backup, way)
+        // Anna is gone for good: what only she has done is not coming back.
+        try await cluster.converge(ben)
+        #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["milk"])
+    }
+
+    @Test func `rule 14: an id that means another record now is not referred to`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let backup = try await cluster.backUp()
+        try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
+        try await cluster.converge(anna, ben)
+        // Ben files a note under list 2, the garden, which is forgotten.
+        try await ben.write("INSERT INTO notes (list_id, text) VALUES (2, 'rake')")
+        try await cluster.restore(backup)
+        let newcomer = try await cluster.device("newcomer")
+        try await newcomer.write("INSERT INTO lists (name) VALUES ('secret')")
+        try await newcomer.engine.sync()
+        try await ben.engine.sync()
+        #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
+        try await cluster.converge(anna, ben, newcomer)
+        #expect(
+            try await cluster.rows("SELECT name FROM lists ORDER BY id") == [
+                "home", "secret", "garden",
+            ]
+        )
+        #expect(try await cluster.rows("SELECT count(*) FROM notes WHERE list_id = 2") == ["0"])
+    }
+
+    @Test func `case 63: a wiped server gets back what its devices did last`() async throws {
+        let cluster = try Cluster(schema: Self.schema)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write(
+            """
+            INSERT INTO lists (name) VALUES ('home');
+            INSERT INTO notes (list_id, text) VALUES (last_insert_rowid(), 'milk')
+            """
+        )
+        try await cluster.converge(anna, ben)
+        try await ben.write("UPDATE notes SET done = 1")
+        try await cluster.converge(anna, ben)
+        try await cluster.restore(nil)
+        try await cluster.converge(anna)
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        try await cluster.converge(anna, ben)
+        #expect(try await cluster.rows(Self.mine) == ["home|milk|1"])
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test func `rule 14: two copies of a file offer a forgotten change set once`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let backup = try await cluster.backUp()
+        try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, 'tea')")
+        try await anna.engine.sync()
+        let twin = try await anna.copy("twin")
+        try await cluster.restore(backup, isSaid: true)
+        try await anna.engine.sync()
+        try await twin.engine.sync()
+        try await cluster.converge(anna, twin)
+        #expect(try await cluster.rows("SELECT count(*) FROM notes WHERE text = 'tea'") == ["1"])
+    }
+
+    @Test func `rule 14: a view that holds an old id finds the record after the restore`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let backup = try await cluster.backUp()
+        let draw = "INSERT INTO notes (list_id, text) VALUES (1, 'tea') RETURNING id"
+        let id = try #require(try await anna.database.write { try Int64.fetchOne($0, sql: draw) })
+        try await anna.engine.sync()
+        try await Self.restore(cluster, backup, .unsaidAndPassed)
+        try await cluster.converge(anna)
+        let now = try #require(try await anna.engine.permanentID(for: id, in: "notes"))
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = \(now)") == ["tea"])
+    }
+
+    @Test func `rule 14: what is kept for that is bounded`() async throws {
+        var limits = Limits.standard
+        limits.keptChangeSetsMax = 5
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna", limits: limits)
+        for number in 1...9 {
+            try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, '\(number)')")
+            try await anna.engine.sync()
+        }
+        #expect(try await anna.rows("SELECT count(*) FROM tidemark_kept") == ["5"])
+        #expect(
+            try await anna.rows(
+                "SELECT attributes ->> '$.text' FROM tidemark_kept_record ORDER BY number"
+            ) == ["5", "6", "7", "8", "9"]
+        )
+        limits.keptBytesMax = 200
+        let ben = try await cluster.device("ben", limits: limits)
+        try await ben.write("UPDATE notes SET text = '\(String(repeating: "x", count: 300))'")
+        try await ben.engine.sync()
+        #expect(try await ben.rows("SELECT count(*) FROM tidemark_kept_record") == ["0"])
+    }
+
+    @Test func `rule 14: the zone remembers the histories it had`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let first = try await cluster.store.state().epoch
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.engine.sync()
+        try await cluster.restore(try await cluster.backUp(), isSaid: true)
+        #expect(
+            try await cluster.rows("SELECT epoch, ended FROM tidemark_lineage") == ["\(first)|2"]
+        )
+        let request = try #require(anna.transport.faults.requests.last)
+        await #expect {
+            try await cluster.store.sync(zone: "main", body: Array(request.utf8))
+        } throws: {
+            "\($0)".contains("restored from a backup") && "\($0)".contains("ended at revision 2")
+        }
+        // Nothing was forgotten: nothing is offered, and nothing is in conflict.
+        let told = try await anna.events { try await anna.engine.sync() }
+        #expect(told.contains { if case .historyChanged(_, 0) = $0 { true } else { false } })
+        try await cluster.converge(anna)
+        #expect(try await anna.engine.conflicts().isEmpty)
+    }
+}
