@@ -8,11 +8,12 @@ import TidemarkTestSupport
 /// Devices that do random things to the same few records, over a network that loses and doubles
 /// messages, while other programs write into the server's file.
 ///
-/// In the end all is equal, whatever happened.
+/// In the end all is equal, whatever happened. Far more is simulated by `SimulationTests`; here are
+/// real files, real connections and the asynchronous shell.
 @Suite(.serialized) struct FuzzTests {
     /// The number of histories; the environment can ask for more.
     static let seeds =
-        UInt64(ProcessInfo.processInfo.environment["TIDEMARK_FUZZ_SEEDS"] ?? "") ?? 8
+        UInt64(ProcessInfo.processInfo.environment["TIDEMARK_FUZZ_SEEDS"] ?? "") ?? 3
 
     @Test(arguments: 1...FuzzTests.seeds)
     func `A1 A6 A7: whatever three devices do offline, all files end up equal`(seed: UInt64)
