@@ -63,20 +63,21 @@ public struct Campaign: Sendable {
 
     /// The fewest seeds that have to contain everything.
     private static let meaningfulCount = 200
-    private static let partSize: UInt64 = 25
+    /// Each part makes files of its own, so it should not be too small.
+    private var partSize: UInt64 { min(200, max(10, UInt64(seeds.count) / 16)) }
 
     /// Runs all of them; `progress` is told how many are done, of how many.
     ///
     /// - Throws: What SQLite says when the files in memory cannot be made.
     public func run(_ progress: @Sendable (Int, Int) -> Void = { _, _ in }) async throws -> Result {
         let starts = Array(
-            stride(from: seeds.lowerBound, to: seeds.upperBound, by: Int(Self.partSize))
+            stride(from: seeds.lowerBound, to: seeds.upperBound, by: Int(partSize))
         )
         var parts: [UInt64: Result] = [:]
         try await withThrowingTaskGroup(of: (UInt64, Result).self) { group in
             for start in starts {
                 group.addTask {
-                    let end = min(start + Self.partSize, seeds.upperBound)
+                    let end = min(start + partSize, seeds.upperBound)
                     return (start, try part(start..<end))
                 }
             }

@@ -46,9 +46,9 @@ public enum Simulation {
     package static func run(
         _ options: Options,
         _ templates: FileTemplates,
-        storage: any SimulatedStorage = MemoryStorage()
+        storage: (any SimulatedStorage)? = nil
     ) throws -> Report {
-        let world = try World(options, storage, templates)
+        let world = try World(options, storage ?? templates.worlds, templates)
         var finding: Finding?
         do {
             try world.live()
@@ -60,6 +60,7 @@ public enum Simulation {
             // The engine lets nothing escape but typed errors; anything else is a defect.
             finding = Finding("live", "engine", "threw \(error)")
         }
+        try world.end()
         if let finding { world.note("broken: \(finding)") }
         return Report(
             seed: options.seed,

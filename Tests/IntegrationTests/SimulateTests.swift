@@ -5,7 +5,9 @@ extension IntegrationTests {
     @Suite struct SimulateTests {
         @Test func `A15: the same seeds are the same worlds in two processes`() async throws {
             let workshop = try Workshop()
-            let arguments = ["simulate", "--seed", "11", "--seeds", "4", "--rounds", "40", "--json"]
+            let arguments = [
+                "simulate", "--seed", "11", "--seeds", "4", "--rounds", "40", "--json",
+            ]
             let first = try await workshop.startTidemark(arguments).finished()
             let second = try await workshop.startTidemark(arguments).finished()
             #expect(first.output.contains("\"hash\""))

@@ -12,11 +12,13 @@ import TidemarkSQLiteStore
 package final class FileTemplates {
     /// A zone's file and a device's, as they are at the beginning of a run.
     struct Pair {
-        let zone: DatabaseQueue
-        let device: DatabaseQueue
+        let zone: FileCopy
+        let device: FileCopy
         let schema: SyncSchema
     }
 
+    /// Where worlds have their files that bring no storage of their own.
+    let worlds = MemoryStorage()
     private let storage = MemoryStorage()
     private var pairs: [[ConflictPolicy]: Pair] = [:]
 
@@ -40,7 +42,7 @@ package final class FileTemplates {
             in: storage,
             VirtualEnvironment(seed: 1)
         )
-        let pair = Pair(zone: zone, device: device, schema: schema)
+        let pair = Pair(zone: try FileCopy(zone), device: try FileCopy(device), schema: schema)
         pairs[policies] = pair
         return pair
     }

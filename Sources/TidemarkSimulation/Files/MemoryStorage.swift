@@ -10,6 +10,9 @@ package final class MemoryStorage: SimulatedStorage {
 
     private let prefix: String
     private var keepers: [String: DatabaseQueue] = [:]
+    /// Connections that the worlds before this one have left, with their prepared statements:
+    /// to prepare all of them takes longer than a run.
+    private var idle: [String: DatabaseQueue] = [:]
 
     /// Makes an empty storage.
     package init() {
@@ -23,8 +26,13 @@ package final class MemoryStorage: SimulatedStorage {
     package var forgets: Bool { false }
 
     package func open(_ name: String) throws -> DatabaseQueue {
+        if let database = idle.removeValue(forKey: name) { return database }
         if keepers[name] == nil { keepers[name] = try connect(name) }
         return try connect(name)
+    }
+
+    package func giveBack(_ name: String, _ database: DatabaseQueue) throws {
+        idle[name] = database
     }
 
     package func path(of name: String) -> String { "\(prefix)\(name)?vfs=memdb" }
@@ -32,6 +40,7 @@ package final class MemoryStorage: SimulatedStorage {
     package func crash(_ name: String, decide: (Int) -> Int) throws {}
 
     package func remove(_ name: String) throws {
+        try idle.removeValue(forKey: name)?.close()
         try keepers.removeValue(forKey: name)?.close()
     }
 

@@ -12,6 +12,9 @@ package protocol SimulatedStorage: AnyObject {
     /// Opens a file, which is made if it is not there.
     func open(_ name: String) throws -> DatabaseQueue
 
+    /// Takes back a connection that a world no longer needs.
+    func giveBack(_ name: String, _ database: DatabaseQueue) throws
+
     /// The path under which SQLite finds a file, for `ATTACH`.
     func path(of name: String) -> String
 
@@ -22,4 +25,11 @@ package protocol SimulatedStorage: AnyObject {
 
     /// Removes a file; nobody has it open.
     func remove(_ name: String) throws
+}
+
+extension SimulatedStorage {
+    /// Closes the connection.
+    package func giveBack(_ name: String, _ database: DatabaseQueue) throws {
+        try database.close()
+    }
 }

@@ -17,6 +17,9 @@ struct Plan {
     let late: Int
     /// Percent of requests in which the server's process ends.
     let serverCrash: Int
+    /// Percent of crashes after which a file is opened by a new connection, which costs more than
+    /// all else; the others leave the connection to the next process.
+    let opensAnew: Int
     /// How often each action is drawn, in the order of ``Actions/all``.
     let weights: [Int]
     /// How often each kind of statement is drawn, in the order of ``Statements/all``.
@@ -38,6 +41,7 @@ struct Plan {
         garbled = network ? decisions.pick([0, 0, 0, 3, 10]) : 0
         late = network ? decisions.pick([0, 5, 20]) : 0
         serverCrash = profile.hasCrashes ? decisions.pick(rates) : 0
+        opensAnew = profile.hasCrashes ? decisions.pick([0, 0, 0, 0, 0, 0, 0, 50]) : 0
         weights = Actions.all.map { $0.weight(&decisions, profile: profile) }
         statementWeights = Statements.all.map { _ in decisions.pick([1, 1, 0, 3]) }
         statementsMax = 1 + decisions.decide(4)

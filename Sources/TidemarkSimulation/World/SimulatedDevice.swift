@@ -87,6 +87,14 @@ final class SimulatedDevice {
         processes[Self.app].commits = commits
     }
 
+    /// The world has ended.
+    func end() throws {
+        if let commits = processes[Self.app].commits {
+            database.remove(transactionObserver: commits)
+        }
+        try storage.giveBack(fileName, database)
+    }
+
     // MARK: Writing
 
     /// Runs a transaction of the app, whose end the engine notices.

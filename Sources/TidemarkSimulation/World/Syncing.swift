@@ -161,6 +161,7 @@ extension World {
         let virtual = VirtualEnvironment(seed: options.seed &* 1_000 &+ UInt64(number))
         virtual.advance(to: now)
         note("device \(number) joins")
+        try storage.remove("device-\(number)")
         let file = try storage.open("device-\(number)")
         try server.absorb()
         try recorder.served(server, request: nil, .success(nil))

@@ -68,22 +68,16 @@ final class World {
         plan = Plan(&decisions, profile: options.profile)
         recorder = Recorder(policies: plan.policies.map(\.rawValue))
         let pair = try templates.pair(plan.policies)
-        let zone = try storage.open(SimulatedServer.fileName)
-        try pair.zone.backup(to: zone)
-        try zone.close()
+        try pair.zone.fill(SimulatedServer.fileName, in: storage)
         server = try SimulatedServer(storage, schema: pair.schema, limits: plan.serverLimits)
         try recorder.began(server)
         for number in 1...plan.deviceCount {
             let virtual = VirtualEnvironment(seed: options.seed &* 1_000 &+ UInt64(number))
-            let file = try storage.open("device-\(number)")
-            try pair.device.backup(to: file)
-            try file.writeWithoutTransaction { db in
-                try db.execute(
-                    sql: "UPDATE tidemark_device SET device = ?",
+            try pair.device.fill("device-\(number)", in: storage) { db in
+                try db.cachedStatement(sql: "UPDATE tidemark_device SET device = ?").execute(
                     arguments: [virtual.newID().uuidString.lowercased()]
                 )
             }
-            try file.close()
             try add(number, virtual)
         }
     }
@@ -98,6 +92,12 @@ final class World {
         )
         devices.append(device)
         try recorder.joined(device)
+    }
+
+    /// Ends the world, and leaves its files to the next one.
+    func end() throws {
+        try storage.giveBack(SimulatedServer.fileName, server.database)
+        for device in devices { try device.end() }
     }
 
     // MARK: The loop
