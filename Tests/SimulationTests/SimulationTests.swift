@@ -3,8 +3,16 @@ import TidemarkSimulation
 
 /// Worlds from seeds, as `tidemark simulate` runs them.
 ///
-/// `make test` runs 2,000 more by the command itself.
+/// `make simulate` runs 2,000.
 @Suite(.serialized) struct SimulationTests {
+    @Test(arguments: [Profile.all, .network, .crash])
+    func `A1 A6 A7 A10: whatever happens in dozens of worlds, every promise is kept`(
+        profile: Profile
+    ) async throws {
+        let result = try await Campaign(seeds: 1..<9, rounds: 60, profile: profile).run()
+        #expect(result.failures == [])
+    }
+
     @Test(arguments: [Profile.all, .network, .crash])
     func `A15: one seed is one world, however often it runs`(profile: Profile) throws {
         let options = Simulation.Options(seed: 7, rounds: 60, profile: profile)

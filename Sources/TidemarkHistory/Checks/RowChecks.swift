@@ -3,7 +3,11 @@ extension HistoryChecker {
     mutating func checkRows(around records: Set<RecordID>, of device: inout DeviceModel) {
         var strays: [RecordID] = []
         for record in records where device.undrained[record] == nil {
-            if device.rows[record] != shown(record, device) { strays.append(record) }
+            if device.rows[record] == shown(record, device) {
+                device.hiding.remove(record)
+            } else {
+                strays.append(record)
+            }
         }
         guard !strays.isEmpty else { return }
         strays.sort()
@@ -12,8 +16,11 @@ extension HistoryChecker {
         let mayHide = !fits(device)
         for record in strays {
             let pending = device.pending[record] ?? []
-            if mayHide, isPart(device.rows[record], of: pending, on: device.confirmed[record]) {
+            // What was hidden once stays so until an answer is taken in, also when it would fit.
+            let isHidden = mayHide || device.hiding.contains(record)
+            if isHidden, isPart(device.rows[record], of: pending, on: device.confirmed[record]) {
                 counters.hiddenChanges += 1
+                device.hiding.insert(record)
                 continue
             }
             report(

@@ -22,6 +22,9 @@ struct DeviceModel: Sendable {
     var inbox: [String: ParkedSet] = [:]
     var undrained: [RecordID: Undrained] = [:]
     var captured = 0
+    /// Records that do not show all that waits for them, since it did not fit when it was looked at
+    /// last.
+    var hiding: Set<RecordID> = []
     var identities: Identities = [:]
     /// Every change set that was ever made in this file.
     var own: Set<String> = []

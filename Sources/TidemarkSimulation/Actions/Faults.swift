@@ -11,7 +11,7 @@ struct CrashDevice: Action {
         world.counters[.deviceCrashes] += 1
         world.note("\(device.name) crashes")
         try world.recorder.take(.crashed(actor: device.name))
-        let opensAnew = world.decisions.chance(world.plan.opensAnew)
+        let opensAnew = world.plan.drawsNewConnection(&world.decisions)
         try device.crash(opensAnew: opensAnew) { world.decisions.decide($0) }
         device.isUp = false
         world.schedule(.begin(device: device.number), after: world.drawDelay(20_000_000))

@@ -111,7 +111,7 @@ extension World {
         note("server crashes")
         server.isUp = false
         try recorder.take(.crashed(actor: "server"))
-        let opensAnew = decisions.chance(plan.opensAnew)
+        let opensAnew = plan.drawsNewConnection(&decisions)
         try server.restart(opensAnew: opensAnew) { decisions.decide($0) }
         schedule(.serve, after: drawDelay(isHealed ? 1 : 20_000_000))
     }

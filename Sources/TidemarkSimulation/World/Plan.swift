@@ -41,11 +41,16 @@ struct Plan {
         garbled = network ? decisions.pick([0, 0, 0, 3, 10]) : 0
         late = network ? decisions.pick([0, 5, 20]) : 0
         serverCrash = profile.hasCrashes ? decisions.pick(rates) : 0
-        opensAnew = profile.hasCrashes ? decisions.pick([0, 0, 0, 0, 0, 0, 0, 50]) : 0
         weights = Actions.all.map { $0.weight(&decisions, profile: profile) }
         statementWeights = Statements.all.map { _ in decisions.pick([1, 1, 0, 3]) }
         statementsMax = 1 + decisions.decide(4)
         spread = decisions.pick([1_000, 3, 6])
+        opensAnew = profile.hasCrashes ? decisions.pick([0, 0, 0, 0, 0, 0, 0, 50]) : 0
+    }
+
+    /// Draws whether a file is opened by a new connection after a crash.
+    func drawsNewConnection(_ decisions: inout Decisions) -> Bool {
+        decisions.decide(100) >= 100 - opensAnew
     }
 
     /// Few mixes, since each needs files of its own to copy from.

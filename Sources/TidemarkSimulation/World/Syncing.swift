@@ -89,6 +89,8 @@ extension World {
             try recorder.stepped(device, "park")
             continueSync(device, process)
         } catch let error as TidemarkError {
+            _ = try device.step(process) { try $0.ended(in: $1) }
+            try recorder.stepped(device, "end")
             device.endRound(process)
             counters[.retries] += 1
             guard Self.expectedEnds.contains(error.code) else {
@@ -100,7 +102,7 @@ extension World {
 
     /// What may end a sync without anybody's fault.
     private static let expectedEnds: Set<ErrorCode> = [
-        .unreachable, .invalidResponse, .unavailable, .predecessorMissing,
+        .unreachable, .invalidResponse, .unavailable, .predecessorMissing, .syncInProgress,
     ]
 
     private func continueSync(_ device: SimulatedDevice, _ process: Int) {
