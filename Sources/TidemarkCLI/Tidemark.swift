@@ -18,6 +18,9 @@ struct TidemarkCommand: AsyncParsableCommand {
             reached, nothing is lost; 64 wrong usage.
             """,
         version: "0.1.0",
-        subcommands: [Serve.self, Device.self, DigestCommand.self, Relay.self, Simulate.self]
+        subcommands: [
+            Serve.self, Device.self, SchemaCommand.self, DigestCommand.self, Relay.self,
+            Simulate.self,
+        ]
     )
 }

@@ -1,5 +1,6 @@
 public import Foundation
 import GRDB
+import Synchronization
 public import TidemarkCore
 public import TidemarkServer
 import TidemarkSQLite
@@ -12,8 +13,8 @@ import TidemarkSQLite
 /// before the answer leaves; SQLite runs on GRDB's own threads, never on the cooperative pool. Safe
 /// to use from any task.
 public final class EmbeddedStore: SyncService {
-    /// What the zone's tables are.
-    public let schema: SyncSchema
+    /// What the zone's tables are now.
+    public var schema: SyncSchema { served.withLock(\.schema) }
     /// Tables in the file that are not synced.
     public let skippedTables: [String]
     /// The zone's name.
@@ -23,6 +24,8 @@ public final class EmbeddedStore: SyncService {
     private let handler: SyncHandler
     private let snapshots: SnapshotCache
     private let now: @Sendable () -> Int64
+    private let adopt: @Sendable (Database, [ColumnRename], Bool) throws -> ZoneAdoption
+    private let served: Mutex<ServedSchema>
 
     /// Opens a zone's file, and adopts it when it is not a zone yet.
     ///
@@ -35,6 +38,7 @@ public final class EmbeddedStore: SyncService {
     ///   - excluding: Tables to leave alone.
     ///   - policies: The conflict policy of each table, and of each `table.column`, that has one of
     ///     its own; the default is `reject`.
+    ///   - renames: Columns that were renamed in the file since it was served last.
     ///   - limits: The bounds on requests and answers.
     ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
@@ -47,74 +51,74 @@ public final class EmbeddedStore: SyncService {
         isRestored: Bool = false,
         excluding: Set<String> = [],
         policies: [String: ConflictPolicy] = [:],
+        renames: [ColumnRename] = [],
         limits: Limits = .standard,
         now: (@Sendable () -> Int64)? = nil
     ) throws {
         self.now = now ?? SystemClock.milliseconds
+        let adopt = { @Sendable (db: Database, renames: [ColumnRename], isRestored: Bool) in
+            try ZoneAdoption(
+                db,
+                name: Self.zoneName,
+                epoch: newEpoch.uuidString.lowercased(),
+                isRestored: isRestored,
+                excluding: excluding,
+                policies: policies,
+                renames: renames
+            )
+        }
+        self.adopt = adopt
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.zone"
         pool = try DatabasePool(path: path, configuration: configuration)
-        let adoption = try pool.writeWithoutTransaction { db in
+        let opened = try pool.writeWithoutTransaction { db in
             // GRDB chooses NORMAL with WAL; what was acknowledged must survive a power cut.
             let flush = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "FULL"
             try db.execute(sql: "PRAGMA synchronous = \(flush)")
-            var adoption: ZoneAdoption?
+            var opened: (adoption: ZoneAdoption, served: ServedSchema)?
             try db.inTransaction(.immediate) {
                 if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {
                     try db.execute(sql: schemaSQL)
                 }
-                adoption = try ZoneAdoption(
-                    db,
-                    name: Self.zoneName,
-                    epoch: newEpoch.uuidString.lowercased(),
-                    isRestored: isRestored,
-                    excluding: excluding,
-                    policies: policies
-                )
+                let adoption = try adopt(db, renames, isRestored)
+                opened = (adoption, try ServedSchema(adoption.schema, in: db))
                 return .commit
             }
-            return adoption
+            return opened
         }
-        guard let adoption else {
+        guard let opened else {
             throw TidemarkError(
                 .unusableFile,
                 "The file cannot be adopted.",
                 fix: "Check that it can be written."
             )
         }
-        (schema, skippedTables) = (adoption.schema, adoption.skipped)
+        served = Mutex(opened.served)
+        skippedTables = opened.adoption.skipped
         handler = SyncHandler(limits: limits)
-        snapshots = SnapshotCache(
-            builder: SnapshotBuilder(zonePath: path, schema: adoption.schema),
-            besides: path
-        )
+        snapshots = SnapshotCache(zonePath: path)
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try check(zone)
-        let (handler, schema, now) = (handler, schema, now)
-        return try await inTransaction { db in
-            try EngineConnection.prepare(db, schema: schema)
-            let transaction = try ZoneTransaction(db, schema: schema, now: now())
-            return Array(try handler.handle(body, in: transaction).utf8)
+        let handler = handler
+        return try await inTransaction { transaction, _ in
+            Array(try handler.handle(body, in: transaction).utf8)
         }
     }
 
     /// A snapshot of the zone at its latest revision, built when there is none yet.
     public func snapshot(zone: String) async throws -> SnapshotFile {
         try check(zone)
-        let (schema, now) = (schema, now)
         // Changes from outside between the absorption and the copy ask for another round.
         for _ in 0..<20 {
-            let state = try await inTransaction { db in
-                try EngineConnection.prepare(db, schema: schema)
-                let transaction = try ZoneTransaction(db, schema: schema, now: now())
+            let (state, schema) = try await inTransaction { transaction, served in
                 try transaction.absorbOutsideChanges()
-                return try transaction.zone()
+                return (try transaction.zone(), served.schema)
             }
-            if let file = try await snapshots.snapshot(at: state) { return file }
+            if let file = try await snapshots.snapshot(at: state, of: schema) { return file }
         }
         throw TidemarkError(
             .unavailable,
@@ -128,10 +132,25 @@ public final class EmbeddedStore: SyncService {
         await snapshots.release(snapshot)
     }
 
+    /// The statements that make the zone's tables, as JSON.
+    public func schema(zone: String) async throws -> [UInt8] {
+        try check(zone)
+        return try await inTransaction { transaction, served in
+            let zone = try transaction.zone()
+            let shape = served.schema.shape.split(separator: "\n").map {
+                ChangeSetJSON.quote(String($0))
+            }
+            let text =
+                #"{"zone":"\#(Self.zoneName)","epoch":"\#(zone.epoch)","revision":\#(zone.revision),"#
+                + #""schema":"\#(served.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(served.text)}"#
+            return Array(text.utf8)
+        }
+    }
+
     /// The content hash of every table, at one revision.
     public func digest(zone: String) async throws -> ZoneDigest {
         try check(zone)
-        let schema = schema
+        let schema = try await inTransaction { _, served in served.schema }
         return try await pool.read { db in
             let revision = try Int64.fetchOne(db, sql: "SELECT revision FROM tidemark_zone") ?? 0
             return try Digest.compute(db, schema: schema, zone: zone, revision: revision)
@@ -140,10 +159,7 @@ public final class EmbeddedStore: SyncService {
 
     /// The latest revision and epoch, for people and logs.
     public func state() async throws -> ZoneState {
-        let (schema, now) = (schema, now)
-        return try await inTransaction {
-            try ZoneTransaction($0, schema: schema, now: now()).zone()
-        }
+        try await inTransaction { transaction, _ in try transaction.zone() }
     }
 
     /// Closes the file.
@@ -156,6 +172,22 @@ public final class EmbeddedStore: SyncService {
 
     // MARK: Private
 
+    /// The zone's tables as they are in the transaction: another program may have altered them.
+    private func current(_ db: Database) throws -> ServedSchema {
+        let known = served.withLock { $0 }
+        guard try ServedSchema.version(of: db) != known.version else { return known }
+        db.clearSchemaCache()
+        do {
+            return try ServedSchema(adopt(db, [], false).schema, in: db)
+        } catch let problem as UnsyncableSchema {
+            throw TidemarkError(
+                .unavailable,
+                "The tables of the zone's file were altered so that they cannot be synced.",
+                fix: "Mend them in the file. \(problem.description)"
+            )
+        }
+    }
+
     private func check(_ zone: String) throws {
         guard zone == Self.zoneName else {
             throw TidemarkError(
@@ -166,16 +198,29 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
+    /// Runs `body` in a transaction on the tables as they are now.
     private func inTransaction<Result: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> Result
+        _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> Result
     ) async throws -> Result {
-        try await pool.writeWithoutTransaction { db in
+        try await pool.writeWithoutTransaction { [self] db in
             var result: Result?
+            var followed: ServedSchema?
             do {
                 try db.inTransaction(.immediate) {
-                    result = try body(db)
+                    let current = try self.current(db)
+                    followed = current
+                    try EngineConnection.prepare(db, schema: current.schema)
+                    let transaction = try ZoneTransaction(
+                        db,
+                        schema: current.schema,
+                        hash: current.hash,
+                        now: self.now()
+                    )
+                    result = try body(transaction, current)
                     return .commit
                 }
+                // What was altered counts as known only when following it is on disk.
+                if let followed { self.served.withLock { $0 = followed } }
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
                 throw TidemarkError(
                     .unavailable,
@@ -192,5 +237,28 @@ public final class EmbeddedStore: SyncService {
             }
             return result
         }
+    }
+}
+
+/// The schema that a zone serves, as it is sent, and by what SQLite tells that it is still the
+/// same.
+struct ServedSchema: Hashable, Sendable {
+    let schema: SyncSchema
+    /// The schema as JSON.
+    let text: String
+    /// Its hash.
+    let hash: String
+    /// SQLite's number of the file's schema.
+    let version: Int
+
+    init(_ schema: SyncSchema, in db: Database) throws {
+        self.schema = schema
+        text = try SchemaText.encode(schema)
+        hash = ContentHash.of(text)
+        version = try Self.version(of: db)
+    }
+
+    static func version(of db: Database) throws -> Int {
+        try Int.fetchOne(db, sql: "PRAGMA main.schema_version") ?? 0
     }
 }

@@ -20,6 +20,9 @@ public protocol SyncService: Sendable {
     /// Tells that a snapshot has been sent, or that sending it failed.
     func releaseSnapshot(_ snapshot: SnapshotFile) async
 
+    /// The statements that make the zone's tables, with what a device needs to follow them, JSON.
+    func schema(zone: String) async throws -> [UInt8]
+
     /// The content hash of every table.
     func digest(zone: String) async throws -> ZoneDigest
 }

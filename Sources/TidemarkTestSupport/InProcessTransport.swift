@@ -45,6 +45,11 @@ public final class InProcessTransport: Transport {
         await service.releaseSnapshot(file)
     }
 
+    /// The statements that make the zone's tables.
+    public func schema(zone: String) async throws -> [UInt8] {
+        try await service.schema(zone: zone)
+    }
+
     /// The content hash of every table.
     public func digest(zone: String) async throws -> ZoneDigest {
         try await service.digest(zone: zone)

@@ -32,6 +32,11 @@ public final class ReplaceableService: SyncService {
         await store.releaseSnapshot(snapshot)
     }
 
+    /// The statements that make the zone's tables.
+    public func schema(zone: String) async throws -> [UInt8] {
+        try await store.schema(zone: zone)
+    }
+
     /// The content hash of every table.
     public func digest(zone: String) async throws -> ZoneDigest {
         try await store.digest(zone: zone)

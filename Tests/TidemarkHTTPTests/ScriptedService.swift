@@ -43,6 +43,8 @@ final class ScriptedService: SyncService {
         releaseEvents.continuation.yield(snapshot)
     }
 
+    func schema(zone: String) async throws -> [UInt8] { Array("{}".utf8) }
+
     func digest(zone: String) async throws -> ZoneDigest { Self.digest(of: zone) }
 
     /// The digest that every zone has here.

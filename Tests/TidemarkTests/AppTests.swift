@@ -189,24 +189,6 @@ import TidemarkTestSupport
         #expect(tables.isEmpty)
     }
 
-    @Test func `rule 9: tables of another shape are named with both shapes`() async throws {
-        let cluster = try Cluster(
-            schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, colour TEXT)"
-        )
-        let database = try Self.database(in: cluster)
-        let engine = try await Self.engine(database, cluster)
-        try await database.write { db in
-            var note = Note(text: "kept")
-            try note.insert(db)
-        }
-        let error = await #expect(throws: TidemarkError.self) { try await engine.sync() }
-        #expect(error?.code == .schemaMismatch)
-        let text = error?.description ?? ""
-        #expect(text.contains("colour TEXT") && text.contains("done BOOLEAN"))
-        #expect(try await engine.status().pendingChangeSets == 1)
-        #expect(try await database.read { try Note.fetchAll($0) } == [Note(id: -1, text: "kept")])
-    }
-
     @Test func `a table that can not be synced is named before anything is made`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let database = try DatabaseQueue()

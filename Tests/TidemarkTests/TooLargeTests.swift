@@ -63,5 +63,7 @@ private struct NarrowTransport: Transport {
         try await inner.snapshot(zone: zone, to: path, progress: progress)
     }
 
+    func schema(zone: String) async throws -> [UInt8] { try await inner.schema(zone: zone) }
+
     func digest(zone: String) async throws -> ZoneDigest { try await inner.digest(zone: zone) }
 }

@@ -9,6 +9,8 @@ struct AnswerEnvelope {
     let changeSets: String
     /// Notes of values that others overruled, a JSON array.
     let overruled: String
+    /// The hash of the zone's schema.
+    let schema: String?
 
     /// Reads the envelope.
     ///
@@ -19,6 +21,7 @@ struct AnswerEnvelope {
             db.cachedStatement(
                 sql: """
                     SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.more' AS more,
+                        CASE json_type(?1, '$.schema') WHEN 'text' THEN ?1 ->> '$.schema' END AS schema,
                         ?1 -> '$.changeSets' AS sets, coalesce(?1 -> '$.overruled', '[]') AS overruled
                     WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
                         AND json_type(?1, '$.changeSets') = 'array'
@@ -44,6 +47,7 @@ struct AnswerEnvelope {
         maxRevision = revision
         hasMore = row["more"] as Bool? ?? false
         (changeSets, overruled) = (row["sets"], row["overruled"])
+        schema = row["schema"]
     }
 }
 

@@ -34,8 +34,12 @@ struct ApplyResponse {
         guard file.revision == requested, laps.isOpen(outgoing.lap) else {
             return Applied(revision: file.revision, isStale: true)
         }
-        let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
+        let staging = try ChangeSetStaging(body: body, limits: limits, strangers: .dropped, in: db)
         let envelope = try AnswerEnvelope(body, file: file, in: db)
+        if let schema = envelope.schema, schema != file.tables.servedHash {
+            // What the answer names is known only when the schema is: it is asked for again then.
+            return Applied(revision: file.revision, isStale: true, knowsOldSchema: true)
+        }
         try DrainCapture(db: db, schema: file.schema).drain(
             boundaries: boundaries,
             now: now,
@@ -54,6 +58,7 @@ struct ApplyResponse {
             applied.events += try keepOverruled(envelope, newID: newID)
             try pending.refreshBase()
             try pending.replay()
+            try OwnReferences(db: db, schema: file.schema).settle()
         }
         try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(arguments: [
             envelope.maxRevision
@@ -99,6 +104,7 @@ struct ApplyResponse {
                 fix: "The rows are taken anew from a snapshot; the outbox is kept."
             )
         }
+        try UnknownValues(db: db, schema: file.schema).take(ord: target)
         guard !answered.foreign.isEmpty else { return [] }
         let foreign = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         let records =
@@ -186,5 +192,15 @@ enum Outbox {
         try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [
             seq
         ])
+    }
+
+    /// Forgets the bases of records that nothing waits for any more.
+    static func forgetBases(in db: Database) throws {
+        try db.execute(
+            sql: """
+                DELETE FROM tidemark_base WHERE NOT EXISTS (
+                    SELECT 1 FROM tidemark_outbox AS o WHERE o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key)
+                """
+        )
     }
 }

@@ -22,6 +22,7 @@ struct PendingChanges {
 
     /// Puts every record with waiting changes back to what the server confirmed.
     func rewind() throws {
+        try HeldColumns(db: db, schema: schema).save(all: false)
         guard try !isEmpty, !planted(PlantedBug.appliesOnTopOfEdits) else { return }
         try StagedImages.stage(
             """
@@ -37,12 +38,7 @@ struct PendingChanges {
     /// Notes what the server has confirmed by now, for the records that still have waiting changes.
     func refreshBase() throws {
         guard try !isEmpty else { return }
-        try db.cachedStatement(
-            sql: """
-                DELETE FROM tidemark_base WHERE NOT EXISTS (
-                    SELECT 1 FROM tidemark_outbox AS o WHERE o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key)
-                """
-        ).execute()
+        try Outbox.forgetBases(in: db)
         try db.cachedStatement(
             sql:
                 "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox"
@@ -66,7 +62,11 @@ struct PendingChanges {
     /// deleted what it refers to, stays in the outbox without being shown; the server's verdict
     /// will make it a conflict.
     func replay() throws {
-        guard try !isEmpty, !planted(PlantedBug.forgetsToReplay) else { return }
+        if try !isEmpty, !planted(PlantedBug.forgetsToReplay) { try replayAll() }
+        try HeldColumns(db: db, schema: schema).restore()
+    }
+
+    private func replayAll() throws {
         let sets = try Int64.fetchAll(
             db.cachedStatement(sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
         )

@@ -10,6 +10,11 @@ struct MapIdentities {
     let db: Database
     let schema: SyncSchema
 
+    /// The tables that know records by key; the last is put aside while an answer is applied.
+    private static let holders = [
+        "tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held",
+    ]
+
     /// Takes the ids of an accepted change set, staged as `ord`.
     func map(ord: Int) throws -> [SyncEvent] {
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
@@ -42,6 +47,7 @@ struct MapIdentities {
                 """
         ).execute()
         try rewrite()
+        try rewriteOwnReferences()
         return Dictionary(grouping: rows) { $0["tbl"] as String }.sorted { $0.key < $1.key }.map {
             let pairs = $0.value.map { ($0["temporary"] as Int64, $0["permanent"] as Int64) }
             return .identitiesAssigned(table: $0.key, ids: Dictionary(uniqueKeysWithValues: pairs))
@@ -56,9 +62,8 @@ struct MapIdentities {
     }
 
     private func rewriteKeys() throws {
-        let holders = ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record"]
         let isPartial = planted(PlantedBug.keepsTemporaryIdsInConflicts)
-        for holder in isPartial ? Array(holders.dropLast()) : holders {
+        for holder in Self.holders where !(isPartial && holder == "tidemark_conflict_record") {
             try db.cachedStatement(
                 sql: """
                     UPDATE OR REPLACE \(holder) SET key = CAST(m.permanent AS TEXT)
@@ -75,7 +80,7 @@ struct MapIdentities {
             if let position = table.key.firstIndex(of: column) {
                 guard table.keyKind != .integer else { continue }
                 let path = table.key.count > 1 ? "$[\(position)]" : "$"
-                for holder in ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record"] {
+                for holder in Self.holders {
                     try rewrite("key", path: path, parent, table, in: holder)
                 }
                 continue
@@ -85,6 +90,33 @@ struct MapIdentities {
             try rewrite("before", path: path, parent, table, in: "tidemark_outbox")
             try rewrite("image", path: path, parent, table, in: "tidemark_base")
             try rewrite("mine", path: path, parent, table, in: "tidemark_conflict_record")
+        }
+    }
+
+    /// What only this file has does not go and come with the answer: the rows themselves are
+    /// rewritten.
+    private func rewriteOwnReferences() throws {
+        let difference = schema.difference
+        for table in schema.tables + difference.unservedTables {
+            let own = difference.unservedColumns[table.name].map { Set($0.map(\.name)) }
+            for reference in table.references where reference.columns.count == 1 {
+                let column = reference.columns[0]
+                let isOwn = schema.byName[table.name] == nil || own?.contains(column) == true
+                guard isOwn, let parent = schema.byName[reference.parent],
+                    parent.keyKind == .integer, reference.parentColumns == parent.key
+                else { continue }
+                try db.execute(
+                    sql: """
+                        UPDATE main.\(SQLText.name(table.name)) SET \(SQLText.name(column)) = m.permanent
+                        FROM temp.tidemark_assigned AS m
+                        WHERE m.tbl = :parent AND m.temporary = \(SQLText.name(column));
+                        UPDATE tidemark_held SET value = m.permanent FROM temp.tidemark_assigned AS m
+                        WHERE tidemark_held.tbl = :table AND col = :column AND m.tbl = :parent
+                            AND m.temporary = value;
+                        """,
+                    arguments: ["parent": parent.name, "table": table.name, "column": column]
+                )
+            }
         }
     }
 

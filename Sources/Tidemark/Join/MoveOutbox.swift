@@ -66,9 +66,12 @@ struct MoveOutbox {
     /// Gives waiting change sets the verdicts that never arrived.
     private func settle() throws -> [SyncEvent] {
         do {
-            try ChangeSetStaging(body: Array(recall.changeSets.utf8), limits: limits, in: db).stage(
-                changeSets: recall.changeSets
-            )
+            try ChangeSetStaging(
+                body: Array(recall.changeSets.utf8),
+                limits: limits,
+                strangers: .dropped,
+                in: db
+            ).stage(changeSets: recall.changeSets)
         } catch let error as TidemarkError {
             throw TidemarkError(
                 .invalidResponse,

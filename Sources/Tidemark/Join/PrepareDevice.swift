@@ -1,6 +1,6 @@
 package import Foundation
 package import GRDB
-import TidemarkCore
+package import TidemarkCore
 import TidemarkSQLite
 
 /// Makes an app's database ready to sync, or brings its triggers up to date after a migration of
@@ -11,8 +11,17 @@ package struct PrepareDevice {
     /// Prepares the file behind a connection.
     package init(db: Database) { self.db = db }
 
-    /// Prepares the file, inside a transaction of the caller's.
-    package func prepare(server: String, zone: String, device: UUID) throws {
+    /// Prepares the file, inside a transaction of the caller's with `foreign_keys` off.
+    ///
+    /// `renames` are the columns that the app's migrations renamed; `newID` makes the ids of change
+    /// sets for what was captured before the last migration.
+    package func prepare(
+        server: String,
+        zone: String,
+        renames: [ColumnRename] = [],
+        now: Date,
+        newID: @escaping () -> UUID
+    ) throws {
         guard try !db.tableExists("tidemark_zone") else {
             throw TidemarkError(
                 .unusableFile,
@@ -28,14 +37,16 @@ package struct PrepareDevice {
             )
         } else {
             try Self.refuseRows(try SchemaIntrospection(db).validated().tables, in: db)
-            try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
+            try DeviceFile.enrol(device: newID(), server: server, zone: zone, in: db)
         }
-        let schema = try DeviceFile.schema(
-            String.fetchOne(db, sql: "SELECT schema FROM tidemark_device"),
-            in: db
-        )
-        try DeviceTables.reserveIds(schema, in: db)
-        try CaptureTables.install(schema, guardsNewIds: true, in: db)
+        if !renames.isEmpty {
+            try db.execute(
+                sql: "UPDATE tidemark_device SET renames = ?",
+                arguments: [try Renames.encode(renames)]
+            )
+        }
+        let fit = FitSchema(db: db, now: now, newID: newID)
+        try fit.run(served: try DeviceFile(db).served)
     }
 
     /// Rows from before the first sync have ids that may mean other records on the server.

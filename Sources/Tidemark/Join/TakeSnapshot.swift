@@ -66,12 +66,14 @@ package struct TakeSnapshot {
                     arguments: [header.schema]
                 )
                 let local = try SchemaIntrospection(db).validated(policies: schema.policies)
-                for table in local.tables { try copy(table) }
+                for table in local.tables { try copy(table, local.difference) }
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
                 try DeviceTables.reserveIds(local, in: db)
                 try CaptureTables.install(local, guardsNewIds: true, in: db)
-                try EngineConnection.prepare(db, schema: local)
-                try finish(header, local)
+                let file = try DeviceFile(db)
+                try FitSchema.keep(file.tables, header.schema, in: db)
+                try EngineConnection.prepare(db, schema: file.schema)
+                try finish(header)
                 applied = Applied(
                     revision: header.revision,
                     events: [.snapshotTaken(revision: header.revision)]
@@ -81,25 +83,66 @@ package struct TakeSnapshot {
         }
     }
 
+    /// Compares rebuilt tables with the snapshot, and captures what differs as edits.
+    ///
+    /// - Returns: Whether it could: the snapshot must be at the file's own revision.
+    func compareRebuilt() throws -> Bool {
+        try attached { header in
+            var isCompared = false
+            try Transaction.withoutForeignKeys(db) {
+                try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
+                let file = try DeviceFile(db)
+                try EngineConnection.prepare(db, schema: file.schema)
+                try DrainCapture(db: db, schema: file.schema).drain(
+                    boundaries: boundaries,
+                    now: now,
+                    newID: newID
+                )
+                // What waits hides what it was written over: then the next sync compares.
+                let isQuiet = try Bool.fetchOne(
+                    db,
+                    sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)"
+                )
+                guard isQuiet == true, header.epoch == file.epoch,
+                    header.revision == file.revision, header.schema == file.served
+                else { return }
+                try DeviceFile.whileApplying(db) { try compare(file).capture() }
+                try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL")
+                isCompared = true
+            }
+            return isCompared
+        }
+    }
+
     // MARK: Steps
+
+    private func compare(_ file: DeviceFile) throws -> CompareRebuilt {
+        CompareRebuilt(
+            db: db,
+            schema: file.schema,
+            tables: try CompareRebuilt.tables(file),
+            now: Timestamp.text(now),
+            newID: newID
+        )
+    }
 
     private func replaceRows(_ header: SnapshotFormat.Header) throws -> Applied {
         try refuseUnasked(header)
-        let served = try SchemaText.decode(header.schema)
-        let schema = try DeviceFile.schema(header.schema, in: db)
-        guard schema.shape == served.shape else {
-            throw TidemarkError(
-                .schemaMismatch,
-                "The tables of this file have another shape than the zone's.",
-                fix: "Give both sides the same tables and columns. \(difference(schema, served))"
-            )
-        }
-        try refuseRowsOfNewTables(schema)
-        try CaptureTables.install(schema, guardsNewIds: true, in: db)
-        try DeviceTables.reserveIds(schema, in: db)
+        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(
+            served: header.schema
+        )
+        let file = try DeviceFile(db)
+        if let problem = file.tables.problems.first { throw problem }
+        let schema = file.schema
         try EngineConnection.prepare(db, schema: schema)
         try DrainCapture(db: db, schema: schema).drain(
             boundaries: boundaries,
+            now: now,
+            newID: newID
+        )
+        try DeviceFile.whileApplying(db) { try compare(file).park() }
+        try DrainCapture(db: db, schema: schema).drain(
+            boundaries: [],
             now: now,
             newID: newID
         )
@@ -112,10 +155,14 @@ package struct TakeSnapshot {
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             let parents = try OldParents(noting: schema, in: db)
+            try HeldColumns(db: db, schema: schema).save(all: true)
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
-            for table in schema.tables { try copy(table) }
+            for table in schema.tables { try copy(table, schema.difference) }
+            try UnknownValues(db: db, schema: schema).takeSnapshot()
+            // Before anything is compared by rows.
+            try HeldColumns(db: db, schema: schema).restore()
             if let recall {
                 events += try MoveOutbox(
                     db: db,
@@ -130,9 +177,10 @@ package struct TakeSnapshot {
             }
             try pending.refreshBase()
             try pending.replay()
+            try OwnReferences(db: db, schema: schema).settle()
         }
-        try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
-        try finish(header, schema)
+        try db.execute(sql: "UPDATE tidemark_device SET stale = 0, rebuilt = NULL")
+        try finish(header)
         let hasPending = try Bool.fetchOne(
             db,
             sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)"
@@ -155,25 +203,21 @@ package struct TakeSnapshot {
         )
     }
 
-    /// A table that has only now become a synced one was not captured: its rows would be lost.
-    private func refuseRowsOfNewTables(_ schema: SyncSchema) throws {
-        let known = try String.fetchOne(db, sql: "SELECT schema FROM tidemark_device")
-        guard let known else { return }
-        let names = Set(try SchemaText.decode(known).tables.map(\.name))
-        try PrepareDevice.refuseRows(schema.tables.filter { !names.contains($0.name) }, in: db)
-    }
-
-    private func copy(_ table: SyncedTable) throws {
-        let (name, columns) = (SQLText.name(table.name), SQLText.names(table.columns.map(\.name)))
+    private func copy(_ table: SyncedTable, _ difference: SchemaDifference) throws {
+        let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
+        let own = table.columns.map(\.name).filter { !unserved.contains($0) }
+        let names = difference.wireNames[table.name, default: [:]]
+        let (name, columns) = (SQLText.name(table.name), SQLText.names(own))
+        let wire = SQLText.names(own.map { names[$0] ?? $0 })
         // LIMIT -1 keeps SQLite from its bulk transfer, which skips the bookkeeping of deferred
         // references.
         try db.execute(
             sql:
-                "INSERT INTO main.\(name) (\(columns)) SELECT \(columns) FROM snapshot.\(name) LIMIT -1"
+                "INSERT INTO main.\(name) (\(columns)) SELECT \(wire) FROM snapshot.\(name) LIMIT -1"
         )
     }
 
-    private func finish(_ header: SnapshotFormat.Header, _ schema: SyncSchema) throws {
+    private func finish(_ header: SnapshotFormat.Header) throws {
         let waiting = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_changeset") ?? 0
         if waiting == 0, let broken = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check") {
             throw TidemarkError(
@@ -197,15 +241,6 @@ package struct TakeSnapshot {
             arguments: [header.epoch]
         )
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
-    }
-
-    private func difference(_ local: SyncSchema, _ served: SyncSchema) -> String {
-        let mine = Set(local.shape.split(separator: "\n"))
-        let theirs = Set(served.shape.split(separator: "\n"))
-        let missing = theirs.subtracting(mine).sorted().joined(separator: "; ")
-        let extra = mine.subtracting(theirs).sorted().joined(separator: "; ")
-        return
-            "The zone has \(missing.isEmpty ? "nothing else" : missing); this file has \(extra.isEmpty ? "nothing else" : extra)."
     }
 
     /// Runs `body` with the snapshot attached as `snapshot`.

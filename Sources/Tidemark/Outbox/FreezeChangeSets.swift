@@ -44,7 +44,10 @@ struct FreezeChangeSets {
             let (id, known) = (row["id"] as String, row["wire"] as String?)
             guard known != nil || freezesMore else { break }
             guard row["epoch"] as String? == epoch else { throw Self.otherHistory(id) }
-            let wire = try known ?? freeze(row["seq"], id, row["time"])
+            guard let wire = try known ?? freeze(row["seq"], id, row["time"]) else {
+                try forgetEmpty(row["seq"], id)
+                continue
+            }
             outgoing.changeSets.append(Frozen(id: id, wire: wire))
             outgoing.hasFresh = outgoing.hasFresh || known == nil
             bytes += wire.utf8.count
@@ -61,7 +64,24 @@ struct FreezeChangeSets {
         )
     }
 
-    private func freeze(_ seq: Int64, _ id: String, _ time: Int64) throws -> String {
+    /// Removes a change set of which nothing travels: it changed only columns that the zone does
+    /// not have, and these stay in the rows.
+    private func forgetEmpty(_ seq: Int64, _ id: String) throws {
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO tidemark_after (seq, id)
+                SELECT d.seq, a.id FROM tidemark_after AS d, tidemark_after AS a
+                WHERE d.id = ?1 AND a.seq = ?2
+                """,
+            arguments: [id, seq]
+        )
+        try db.execute(sql: "DELETE FROM tidemark_after WHERE id = ?", arguments: [id])
+        try Outbox.remove(id, in: db)
+        try Outbox.forgetBases(in: db)
+    }
+
+    /// What is sent of a change set; nil when nothing of it travels.
+    private func freeze(_ seq: Int64, _ id: String, _ time: Int64) throws -> String? {
         let after = try String.fetchAll(
             db.cachedStatement(sql: "SELECT id FROM tidemark_after WHERE seq = ? ORDER BY id"),
             arguments: [seq]
@@ -78,7 +98,19 @@ struct FreezeChangeSets {
         if planted(PlantedBug.movesBaseWhenSending) {
             try PendingChanges(db: db, schema: schema).refreshBase()
         }
-        let sources = schema.tables.filter { names.contains($0.name) }.map { source($0, seq) }
+        let tables = schema.tables + schema.difference.unknownTables
+        if let gone = names.subtracting(tables.map(\.name)).sorted().first {
+            throw TidemarkError(
+                .serverBehind,
+                "The zone has no table \(gone) any more, or not yet.",
+                fix: "Retry the change when it has, or drop it: `tidemark device resolve`.",
+                place: .init(id: id, table: gone)
+            )
+        }
+        let sources = tables.filter { names.contains($0.name) }.map { source($0, seq) }
+        guard try sources.contains(where: { try ChangeSetJSON.hasRecords($0, in: db) }) else {
+            return nil
+        }
         let wire = try ChangeSetJSON.render(envelope: envelope, sources, in: db)
         try db.cachedStatement(sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?").execute(
             arguments: [wire, seq])
@@ -91,7 +123,7 @@ struct FreezeChangeSets {
             planted(PlantedBug.takesBaseWhenSending)
             ? "(SELECT revision FROM tidemark_state)" : "base"
         let references = Set(Catalog.integerReferences(of: table, in: schema).map(\.column))
-        var attributes = "attributes"
+        var attributes = "coalesce(attributes, '{}')"
         for column in references.sorted() where !table.key.contains(column) {
             let path = SQLText.literal("$.\"\(column)\"")
             attributes = negated(attributes, path: path, value: "(attributes ->> \(path))")
@@ -109,6 +141,7 @@ struct FreezeChangeSets {
             key =
                 "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
         }
+        attributes = served(attributes, of: table)
         return ChangeSetJSON.Source(
             table: table,
             sql: """
@@ -118,9 +151,28 @@ struct FreezeChangeSets {
                         ELSE ',' || substr(attributes, 2, length(attributes) - 2) END END AS members
                 FROM (SELECT \(key) AS key, operation, base, \(attributes) AS attributes
                     FROM tidemark_outbox WHERE seq = ?1 AND tbl = ?2)
+                WHERE operation <> 'update' OR attributes <> '{}'
                 """,
             arguments: [seq, table.name]
         )
+    }
+
+    /// The attributes that the zone has columns for, under the zone's names.
+    private func served(_ attributes: String, of table: SyncedTable) -> String {
+        let path = { (name: String) in SQLText.literal("$.\"\(name)\"") }
+        let unserved = schema.difference.unservedColumns[table.name, default: []].map(\.name)
+        var result = attributes
+        if !unserved.isEmpty {
+            result = "json_remove(\(result), \(unserved.map(path).joined(separator: ", ")))"
+        }
+        let names = schema.difference.wireNames[table.name, default: [:]]
+        for (own, wire) in names.sorted(by: { $0.key < $1.key }) {
+            result = """
+                CASE WHEN json_type(attributes, \(path(own))) IS NULL THEN \(result) ELSE json_set(
+                    json_remove(\(result), \(path(own))), \(path(wire)), json(\(result) -> \(path(own)))) END
+                """
+        }
+        return result
     }
 
     private func negated(_ json: String, path: String, value: String) -> String {

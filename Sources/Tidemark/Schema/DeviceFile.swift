@@ -14,7 +14,19 @@ package struct DeviceFile: Sendable {
     /// The number of the last note of overruled values that was taken in.
     let overruled: Int64
     /// The tables that sync, as they are in this file now.
-    package let schema: SyncSchema
+    package var schema: SyncSchema { tables.common }
+    /// The tables, held against the zone's.
+    let tables: FileSchema
+    /// The zone's schema as it was sent; nil before the first snapshot.
+    let served: String?
+    /// What the bookkeeping was fitted to last: this file's tables, and the zone's.
+    let fitted: (local: String?, served: String?)
+    /// The renames that the app declares.
+    let renames: String?
+    /// Whether the rows have to be taken from a snapshot: the file has forgotten some of them.
+    let isStale: Bool
+    /// The names of tables that have to be compared with the zone's, as JSON: they were rebuilt.
+    let rebuilt: String?
 
     /// Reads a device's file.
     ///
@@ -33,33 +45,15 @@ package struct DeviceFile: Sendable {
         (epoch, contact, overruled) = (row["epoch"], row["contact"], row["overruled"])
         revision =
             try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state")) ?? 0
-        schema = try Self.schema(row["schema"], in: db)
-    }
-
-    /// The file's own tables, limited to those that the server syncs once that is known.
-    static func schema(_ served: String?, in db: Database) throws -> SyncSchema {
-        let local = try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT group_concat(sql, char(10)) FROM main.sqlite_master
-                    WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
-                    """
-            )
-        )
-        return try SchemaMemo.schema(for: [served, local]) {
-            guard let served else { return try SchemaIntrospection(db).validated() }
-            let zone = try SchemaText.decode(served)
-            let own = Set(try SchemaIntrospection(db).tables.map(\.name))
-            let unsynced = own.subtracting(zone.byName.keys)
-            return try SchemaIntrospection(db, excluding: unsynced).validated(
-                policies: zone.policies
-            )
-        }
+        (served, renames) = (row["schema"], row["renames"])
+        (isStale, rebuilt) = (row["stale"], row["rebuilt"])
+        fitted = (row["fitted_local"], row["fitted_schema"])
+        tables = try FileSchema(served: served, renames: renames, in: db)
     }
 
     /// Writes the device's identity into a file, once.
     static func enrol(device: UUID, server: String, zone: String, in db: Database) throws {
-        try db.execute(sql: DeviceTables.sql)
+        try db.execute(sql: DeviceTables.sql + CaptureTables.commonSQL)
         try db.cachedStatement(
             sql: "INSERT INTO tidemark_device (id, device, server, zone) VALUES (1, ?, ?, ?)"
         ).execute(arguments: [device.uuidString.lowercased(), server, zone])

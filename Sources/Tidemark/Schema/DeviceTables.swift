@@ -15,6 +15,7 @@ import TidemarkSQLite
 /// | `tidemark_kept` | an acknowledged change set, for the case that the server forgets it |
 /// | `tidemark_kept_record` | what it did to one record, and the record before |
 /// | `tidemark_idmap` | the permanent id that a temporary one became |
+/// | `tidemark_unknown` | a value that the zone has in a column or table which this file does not have |
 /// | `tidemark_conflict` | a refused change set, or values that were overruled, until somebody resolves it |
 /// | `tidemark_conflict_record` | one of its records: base, mine and theirs |
 ///
@@ -32,7 +33,12 @@ enum DeviceTables {
             time INTEGER NOT NULL DEFAULT 0,
             overruled INTEGER NOT NULL DEFAULT 0,
             lap TEXT,
-            open_laps TEXT NOT NULL DEFAULT '[]'
+            open_laps TEXT NOT NULL DEFAULT '[]',
+            renames TEXT,
+            fitted_local TEXT,
+            fitted_schema TEXT,
+            stale INTEGER NOT NULL DEFAULT 0,
+            rebuilt TEXT
         );
         CREATE TABLE IF NOT EXISTS tidemark_lock (
             id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -40,6 +46,13 @@ enum DeviceTables {
             process INTEGER NOT NULL,
             until INTEGER NOT NULL
         );
+        CREATE TABLE IF NOT EXISTS tidemark_unknown (
+            tbl TEXT NOT NULL,
+            key TEXT NOT NULL,
+            col TEXT NOT NULL,
+            value,
+            PRIMARY KEY (tbl, key, col)
+        ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_changeset (
             seq INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL UNIQUE,

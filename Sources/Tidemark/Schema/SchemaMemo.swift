@@ -7,13 +7,13 @@ import TidemarkCore
 /// than most rounds of a sync.
 enum SchemaMemo {
     private static let entryCountMax = 16
-    private static let entries = Mutex<[[String?]: SyncSchema]>([:])
+    private static let entries = Mutex<[[String?]: FileSchema]>([:])
 
     /// The schema that stands under `statements`, read by `read` when it is not there.
     static func schema(
         for statements: [String?],
-        read: () throws -> SyncSchema
-    ) throws -> SyncSchema {
+        read: () throws -> FileSchema
+    ) throws -> FileSchema {
         if let known = entries.withLock({ $0[statements] }) { return known }
         let schema = try read()
         entries.withLock { entries in

@@ -44,6 +44,7 @@ package struct DeviceCore: Sendable {
         newID: () -> UUID
     ) throws -> Outgoing {
         let file = try DeviceFile(db)
+        if let problem = file.tables.problems.first { throw problem }
         try EngineConnection.prepare(db, schema: file.schema)
         try DrainCapture(db: db, schema: file.schema).drain(
             boundaries: boundaries,
@@ -68,7 +69,7 @@ package struct DeviceCore: Sendable {
         let sets = outgoing.changeSets
         let body =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
-            + #""schema":"\#(ContentHash.of(file.schema.shape))","lap":\#(lap.json),"#
+            + #""schema":"\#(file.tables.servedHash ?? "")","lap":\#(lap.json),"#
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
             + #""changeSets":[\#(sets.map(\.wire).joined(separator: ","))]}"#
         return Outgoing(
@@ -114,7 +115,7 @@ extension DeviceCore {
         in db: Database,
         boundaries: [Int64],
         now: Date,
-        newID: () -> UUID,
+        newID: @escaping () -> UUID,
         finally: (Applied) throws -> Void = { _ in }
     ) throws -> Applied {
         var applied = Applied()
@@ -124,8 +125,10 @@ extension DeviceCore {
                 arguments: [String(decoding: answer, as: UTF8.self)]
             )
         }
-        try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
+            try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID)
+                .runIfNeeded()
+            try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
             applied = try ApplyResponse(
                 db: db,
                 file: DeviceFile(db),
@@ -140,6 +143,37 @@ extension DeviceCore {
             try finally(applied)
         }
         return applied
+    }
+
+    /// Takes the zone's schema in, in a transaction of its own.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the answer is none, or when the file's tables
+    ///   and the zone's cannot sync; what is waiting stays.
+    static func take(
+        schema answer: [UInt8],
+        in db: Database,
+        boundaries: [Int64],
+        now: Date,
+        newID: @escaping () -> UUID
+    ) throws {
+        let tables = try String.fetchOne(
+            db,
+            sql:
+                "SELECT CASE WHEN json_valid(?1) AND json_type(?1, '$.tables') = 'array' THEN ?1 -> '$.tables' END",
+            arguments: [String(decoding: answer, as: UTF8.self)]
+        )
+        guard let tables else {
+            throw TidemarkError(
+                .invalidResponse,
+                "The answer is no schema of a Tidemark server.",
+                fix:
+                    "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
+            )
+        }
+        try Transaction.withoutForeignKeys(db) {
+            try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID)
+                .run(served: tables)
+        }
     }
 
     /// Parks the change set that an error is about, takes its effects out of the tables, and lets
@@ -196,6 +230,8 @@ package struct Applied: Sendable {
     /// The answer was to an older state of the file; nothing was done, and the round has to be
     /// repeated.
     var isStale = false
+    /// The answer was made by tables that the file does not know yet; nothing was done.
+    var knowsOldSchema = false
     /// What to tell the app.
     var events: [SyncEvent] = []
 

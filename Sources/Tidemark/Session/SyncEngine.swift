@@ -82,6 +82,8 @@ public actor SyncEngine {
     ///   - server: The server's URL.
     ///   - zone: The zone.
     ///   - transport: Another way to the server than HTTP.
+    ///   - renames: Columns that the app's migrations renamed, `["notes.body": "notes.text"]`; a
+    ///     rename may stay here for ever.
     ///   - environment: Time and randomness.
     ///   - limits: The bounds on what is sent and taken.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
@@ -91,6 +93,7 @@ public actor SyncEngine {
         server: String,
         zone: String = "main",
         transport: (any Transport)? = nil,
+        renames: [String: String] = [:],
         environment: Environment = .system,
         limits: Limits = .standard
     ) async throws {
@@ -98,7 +101,10 @@ public actor SyncEngine {
         self.transport = try transport ?? HTTPTransport(url: server)
         (self.environment, self.limits) = (environment, limits)
         commits = CommitObserver()
-        let newID = environment.newID
+        let (newID, now) = (environment.newID, environment.now)
+        let renames = try renames.sorted { $0.key < $1.key }.map {
+            try ColumnRename($0.key, to: $0.value)
+        }
         try await database.writeWithoutTransaction { db in
             // GRDB chooses NORMAL with WAL: a power cut could forget an edit that the server
             // already has.
@@ -107,9 +113,14 @@ public actor SyncEngine {
             if case .immediateError = db.configuration.busyMode {
                 try db.execute(sql: "PRAGMA busy_timeout = 5000")
             }
-            try db.inTransaction(.immediate) {
-                try PrepareDevice(db: db).prepare(server: server, zone: zone, device: newID())
-                return .commit
+            try Transaction.withoutForeignKeys(db) {
+                try PrepareDevice(db: db).prepare(
+                    server: server,
+                    zone: zone,
+                    renames: renames,
+                    now: now(),
+                    newID: newID
+                )
             }
         }
         database.add(transactionObserver: commits, extent: .observerLifetime)

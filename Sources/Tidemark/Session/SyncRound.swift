@@ -4,11 +4,11 @@ package import TidemarkCore
 /// One sync, as a machine without input or output: it says what has to be carried, is told what
 /// came back, and decides what that means.
 ///
-/// The shell loops: ``next(_:)``, do what the step says, then ``answered(_:to:in:)`` or
-/// ``took(snapshotAt:in:)``; an error that any of these throws, or the network, goes to
-/// ``failed(_:during:in:)``. Every function is given the database outside a transaction and runs
-/// one of its own, so a process may end between any two of them; what the machine itself remembers
-/// may be lost at any time.
+/// The shell loops: ``next(_:)``, do what the step says, then ``answered(_:to:in:)``,
+/// ``took(snapshotAt:in:)`` or ``took(schema:in:)``; an error that any of these throws, or the
+/// network, goes to ``failed(_:during:in:)``. Every function is given the database outside a
+/// transaction and runs one of its own, so a process may end between any two of them; what the
+/// machine itself remembers may be lost at any time.
 ///
 /// | error | what follows |
 /// | --- | --- |
@@ -25,6 +25,8 @@ package struct SyncRound: Sendable {
         case send(DeviceCore.Outgoing)
         /// Fetch a snapshot of a zone into a file.
         case fetchSnapshot(zone: String)
+        /// Fetch the zone's schema.
+        case fetchSchema(zone: String)
         /// Nothing: both sides are even.
         case finish
     }
@@ -35,6 +37,8 @@ package struct SyncRound: Sendable {
     private var changeSetsMax: Int
     private var snapshotsTaken = 0
     private var isCatchingUp = false
+    private var schemasTaken = 0
+    private var hasCompared = false
     private var need = Need.request
     private var isEven = false
     private let lock: SyncLock
@@ -44,9 +48,13 @@ package struct SyncRound: Sendable {
         case request
         case question
         case snapshot(Recall?)
+        /// A snapshot too, but only to compare rebuilt tables with it.
+        case comparison
+        case schema
     }
 
     private static let snapshotsMax = 2
+    private static let schemasMax = 4
 
     /// Makes a machine at its start.
     ///
@@ -65,14 +73,22 @@ package struct SyncRound: Sendable {
 
     /// Decides the next step, and freezes what it sends.
     package mutating func next(_ db: Database) throws -> Step {
-        guard !isEven else { return .finish }
+        if isEven {
+            // Rows of a rebuilt table can be compared only now that both sides are at one revision.
+            guard try DeviceFile(db).rebuilt != nil, !hasCompared else { return .finish }
+            (need, isEven, hasCompared) = (.comparison, false, true)
+        }
+        try fitIfNeeded(db)
         var step = Step.finish
         try db.inTransaction(.immediate) {
             try lock.take(db)
+            let file = try DeviceFile(db)
+            if case .request = need, file.isStale { need = .snapshot(nil) }
             switch need {
             case .request: step = .send(try prepare(db))
             case .question: step = .send(try core.prepareQuestion(db))
-            case .snapshot: step = .fetchSnapshot(zone: try DeviceFile(db).zone)
+            case .snapshot, .comparison: step = .fetchSnapshot(zone: file.zone)
+            case .schema: step = .fetchSchema(zone: file.zone)
             }
             return .commit
         }
@@ -99,6 +115,7 @@ package struct SyncRound: Sendable {
         ) { applied in
             if applied.isEven { try lock.release(db) }
         }
+        if applied.knowsOldSchema { try requireSchema() }
         isCatchingUp = applied.hasMore
         isEven = applied.isEven
         if !isEven { try requireProgress(outgoing, applied) }
@@ -109,7 +126,7 @@ package struct SyncRound: Sendable {
     package mutating func took(snapshotAt path: String, in db: Database) throws -> [SyncEvent] {
         var recall: Recall?
         if case .snapshot(let answer) = need { recall = answer }
-        let applied = try TakeSnapshot(
+        let snapshot = TakeSnapshot(
             db: db,
             snapshotPath: path,
             boundaries: boundaries(),
@@ -117,9 +134,28 @@ package struct SyncRound: Sendable {
             limits: core.limits,
             now: environment.now(),
             newID: environment.newID
-        ).take()
+        )
+        if case .comparison = need {
+            need = .request
+            isEven = try !snapshot.compareRebuilt()
+            if isEven { try lock.release(db) }
+            return []
+        }
+        let applied = try snapshot.take()
         need = .request
         return applied.events
+    }
+
+    /// Takes the zone's schema in.
+    package mutating func took(schema answer: [UInt8], in db: Database) throws {
+        need = .request
+        try DeviceCore.take(
+            schema: answer,
+            in: db,
+            boundaries: boundaries(),
+            now: environment.now(),
+            newID: environment.newID
+        )
     }
 
     /// Decides what an error means for the sync.
@@ -131,6 +167,12 @@ package struct SyncRound: Sendable {
         in db: Database
     ) throws -> [SyncEvent] {
         var error = error
+        // A change set that cannot be read is refused before its id is: its place is its index.
+        if let sent = outgoing?.changeSets, error.place.id == nil,
+            let index = error.place.changeSet, sent.indices.contains(index)
+        {
+            error.place.id = sent[index]
+        }
         if error.code == .tooLarge, error.place.id == nil, let first = outgoing?.changeSets.first {
             changeSetsMax = max(1, (outgoing?.changeSets.count ?? 0) / 2)
             guard outgoing?.changeSets.count == 1 else { return [] }
@@ -171,6 +213,31 @@ package struct SyncRound: Sendable {
     package mutating func ended(in db: Database) throws { try lock.release(db) }
 
     // MARK: Private
+
+    /// The app's tables were altered while the engine was open.
+    private func fitIfNeeded(_ db: Database) throws {
+        guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
+        try Transaction.withoutForeignKeys(db) {
+            try FitSchema(
+                db: db,
+                now: environment.now(),
+                boundaries: boundaries(),
+                newID: environment.newID
+            ).runIfNeeded()
+        }
+    }
+
+    private mutating func requireSchema() throws {
+        guard schemasTaken < Self.schemasMax else {
+            throw TidemarkError(
+                .unavailable,
+                "The zone's tables are being altered all the time.",
+                fix: "Sync again in a moment."
+            )
+        }
+        schemasTaken += 1
+        need = .schema
+    }
 
     private func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
         try core.prepareRequest(

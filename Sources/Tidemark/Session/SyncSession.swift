@@ -47,6 +47,9 @@ struct SyncSession: Sendable {
                     }.forEach(tell)
                 case .fetchSnapshot(let zone):
                     try await takeSnapshot(of: zone, &round).forEach(tell)
+                case .fetchSchema(let zone):
+                    let schema = try await transport.schema(zone: zone)
+                    try await advance(&round) { try $0.took(schema: schema, in: $1) }
                 }
             } catch let error as TidemarkError {
                 let outgoing = sent

@@ -79,6 +79,13 @@ public struct HTTPTransport: Transport {
         }
     }
 
+    /// The statements that make the zone's tables, JSON, decompressed.
+    @concurrent public func schema(zone: String) async throws -> [UInt8] {
+        var request = HTTPClientRequest(url: address.url(zone: zone, path: "schema"))
+        request.headers.add(name: "Accept-Encoding", value: "gzip")
+        return try await exchange.answer(to: request, read: exchange.json)
+    }
+
     /// The content hash of every table on the server.
     @concurrent public func digest(zone: String) async throws -> ZoneDigest {
         var request = HTTPClientRequest(url: address.url(zone: zone, path: "digest"))

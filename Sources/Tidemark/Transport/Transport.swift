@@ -21,6 +21,9 @@ public protocol Transport: Sendable {
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws
 
+    /// The statements that make the zone's tables, JSON, decompressed.
+    func schema(zone: String) async throws -> [UInt8]
+
     /// The content hash of every table on the server.
     func digest(zone: String) async throws -> ZoneDigest
 }

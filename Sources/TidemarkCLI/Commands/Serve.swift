@@ -76,6 +76,14 @@ struct Serve: AsyncParsableCommand {
     )
     var keepRevisions: Int?
 
+    @Option(
+        help: ArgumentHelp(
+            "A column that was renamed in the file, as table.old=table.new; needed once; may be repeated.",
+            valueName: "table.old=table.new"
+        )
+    )
+    var rename: [String] = []
+
     @Flag(help: "Log every request.")
     var verbose = false
 
@@ -146,6 +154,7 @@ struct Serve: AsyncParsableCommand {
             isRestored: restored,
             excluding: Set(exclude),
             policies: policies,
+            renames: try renames(),
             limits: limits
         )
         let known = store.schema.tables.flatMap { table in
@@ -160,6 +169,16 @@ struct Serve: AsyncParsableCommand {
             )
         }
         return store
+    }
+
+    /// Reads `notes.text=notes.body`, or shorter `notes.text=body`.
+    private func renames() throws -> [ColumnRename] {
+        try rename.map { text in
+            let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
+            let table = parts[0].split(separator: ".").first.map(String.init) ?? ""
+            let new = parts.count == 2 ? parts[1] : ""
+            return try ColumnRename(parts[0], to: new.contains(".") ? new : "\(table).\(new)")
+        }
     }
 
     private func zonePath() throws -> String {

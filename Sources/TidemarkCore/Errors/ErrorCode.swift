@@ -49,8 +49,12 @@ extension ErrorCode {
     public static let snapshotRequired = ErrorCode(rawValue: "snapshotRequired")
     /// The zone's history is another than the one the device knows.
     public static let epochMismatch = ErrorCode(rawValue: "epochMismatch")
-    /// The device's tables have another shape than the zone's.
+    /// A table or column of the device and of the zone that cannot be converted into each other.
     public static let schemaMismatch = ErrorCode(rawValue: "schemaMismatch")
+    /// The zone needs something that the device's version of the tables does not have yet.
+    public static let deviceBehind = ErrorCode(rawValue: "deviceBehind")
+    /// The device's tables need something that the zone does not have yet.
+    public static let serverBehind = ErrorCode(rawValue: "serverBehind")
     /// One change set id with two contents.
     public static let changeSetIdReused = ErrorCode(rawValue: "changeSetIdReused")
     /// A device whose last request the server did not see: its file, or the server's, is an older

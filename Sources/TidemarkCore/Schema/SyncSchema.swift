@@ -6,12 +6,21 @@ public struct SyncSchema: Hashable, Sendable {
     public let byName: [String: SyncedTable]
     /// The policy of each table, and of each `table.column`, that has one of its own.
     public let policies: [String: ConflictPolicy]
+    /// How columns came to be what they are: added later, or called otherwise before.
+    public let history: SchemaHistory
+    /// On a device, what its file and the zone do not have in common; empty elsewhere.
+    public let difference: SchemaDifference
 
     /// Makes a schema and orders its tables.
-    public init(tables: [SyncedTable], policies: [String: ConflictPolicy] = [:]) {
+    public init(
+        tables: [SyncedTable],
+        policies: [String: ConflictPolicy] = [:],
+        history: SchemaHistory = SchemaHistory(),
+        difference: SchemaDifference = SchemaDifference()
+    ) {
         self.tables = Self.parentsFirst(tables)
         self.byName = Dictionary(uniqueKeysWithValues: tables.map { ($0.name, $0) })
-        self.policies = policies
+        (self.policies, self.history, self.difference) = (policies, history, difference)
     }
 
     /// The conflict policy of a table.
@@ -45,6 +54,25 @@ public struct SyncSchema: Hashable, Sendable {
                 .map { "\($0.name) \($0.type.uppercased())" }.joined(separator: ",")
             return "\(table.name)(\(columns);\(table.key.joined(separator: ",")))"
         }.joined(separator: "\n")
+    }
+
+    /// Everything that a look-up of names, keys and references depends on, as text.
+    public var catalogText: String {
+        let all = tables + difference.unknownTables
+        let references = all.flatMap { table in
+            table.references.map { "\(table.name)\($0.columns)->\($0.parent)\($0.parentColumns)" }
+        }
+        let other = difference.unknownColumns.sorted { $0.key < $1.key }.map {
+            "\($0.key)+\($0.value.map(\.name))"
+        }
+        let renames = history.renames.sorted { $0.key < $1.key }.map {
+            "\($0.key)\($0.value.sorted { $0.key < $1.key })"
+        }
+        let unknown = difference.unknownTables.map { "\($0.name)\($0.columns.map(\.name))" }
+        let gone = history.dropped.sorted { $0.key < $1.key }.map { "\($0.key)-\($0.value)" }
+        return
+            ([shape, "-\(history.droppedTables)"] + gone + references + other + renames + unknown)
+            .joined(separator: "\n")
     }
 
     /// Orders tables so that parents come first.

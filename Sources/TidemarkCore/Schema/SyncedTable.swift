@@ -2,11 +2,11 @@
 ///
 /// Read from SQLite by introspection, never parsed from SQL. Every table or column name that
 /// reaches an SQL statement comes from here.
-public struct SyncedTable: Hashable, Sendable {
+public struct SyncedTable: Hashable, Sendable, Codable {
     /// A column that travels.
     ///
     /// Generated columns are computed on each side and are not listed.
-    public struct Column: Hashable, Sendable {
+    public struct Column: Hashable, Sendable, Codable {
         /// The name, as declared.
         public let name: String
         /// The declared type, possibly empty.
@@ -21,10 +21,20 @@ public struct SyncedTable: Hashable, Sendable {
             (self.name, self.type) = (name, type)
             (self.isNotNull, self.defaultSQL) = (isNotNull, defaultSQL)
         }
+
+        /// What SQLite does to values that are stored in the column: one of its five affinities.
+        public var affinity: String {
+            let type = type.uppercased()
+            let has = { (words: [String]) in words.contains { type.contains($0) } }
+            if has(["INT"]) { return "INTEGER" }
+            if has(["CHAR", "CLOB", "TEXT"]) { return "TEXT" }
+            if type.isEmpty || has(["BLOB"]) { return "BLOB" }
+            return has(["REAL", "FLOA", "DOUB"]) ? "REAL" : "NUMERIC"
+        }
     }
 
     /// How the records of a table get their keys, and how a key is written in JSON.
-    public enum KeyKind: String, Hashable, Sendable {
+    public enum KeyKind: String, Hashable, Sendable, Codable {
         /// `INTEGER PRIMARY KEY`: temporary ids, replaced by the server's.
         ///
         /// A JSON number.
@@ -40,9 +50,9 @@ public struct SyncedTable: Hashable, Sendable {
     }
 
     /// A foreign key.
-    public struct Reference: Hashable, Sendable {
+    public struct Reference: Hashable, Sendable, Codable {
         /// What the database does to children when their parent goes away.
-        public enum Action: String, Hashable, Sendable {
+        public enum Action: String, Hashable, Sendable, Codable {
             /// Refuse at the end of the statement or transaction.
             case noAction = "NO ACTION"
             /// Refuse at once.
@@ -105,6 +115,21 @@ public struct SyncedTable: Hashable, Sendable {
         (self.name, self.columns, self.key, self.keyKind) = (name, columns, key, keyKind)
         (self.isAutoincrement, self.references) = (isAutoincrement, references)
         (self.uniques, self.sql, self.indexSQL) = (uniques, sql, indexSQL)
+    }
+
+    /// The same table with other columns and references.
+    public func with(columns: [Column], references: [Reference]) -> SyncedTable {
+        SyncedTable(
+            name: name,
+            columns: columns,
+            key: key,
+            keyKind: keyKind,
+            isAutoincrement: isAutoincrement,
+            references: references,
+            uniques: uniques,
+            sql: sql,
+            indexSQL: indexSQL
+        )
     }
 
     /// The columns that are not part of the key.

@@ -10,13 +10,13 @@ extension ErrorCode {
             .badRequest
         case .unknownZone, .unknownPath: .notFound
         case .methodNotAllowed: .methodNotAllowed
-        case .revisionAhead, .epochMismatch, .schemaMismatch, .changeSetIdReused,
+        case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused,
             .predecessorMissing, .identityInUse:
             .conflict
         case .snapshotRequired: .gone
         case .tooLarge: .contentTooLarge
         case .unsupportedEncoding: .unsupportedMediaType
-        case .brokenReference, .constraintViolated: .unprocessableContent
+        case .brokenReference, .constraintViolated, .deviceBehind: .unprocessableContent
         case .unavailable: .serviceUnavailable
         default: .internalServerError
         }

@@ -23,7 +23,7 @@ public import TidemarkCore
 /// app.
 public enum CaptureTables {
     /// The tables of capture that exist once a file.
-    static let commonSQL = """
+    package static let commonSQL = """
         CREATE TABLE IF NOT EXISTS tidemark_state (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             applying INTEGER NOT NULL,
@@ -38,22 +38,49 @@ public enum CaptureTables {
         """
 
     /// Makes the tables and triggers that capture the changes of `schema`, where they are not there
-    /// already.
+    /// already, and removes the triggers of tables that are not in it.
     ///
     /// With `guardsNewIds`, new integer ids must be temporary, as on a device.
     public static func install(_ schema: SyncSchema, guardsNewIds: Bool, in db: Database) throws {
         try db.execute(sql: commonSQL)
+        let names = try String.fetchSet(
+            db,
+            sql: "SELECT name FROM main.sqlite_master WHERE type = 'trigger'"
+        )
         for table in schema.tables {
             try install(table, guardsNewIds: guardsNewIds, in: db)
         }
+        let wanted = Set(schema.tables.flatMap { table in labels.map { "\($0)\(table.name)" } })
+        for name in names.subtracting(wanted).sorted()
+        where labels.contains(where: { name.hasPrefix($0) }) {
+            try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(name))")
+        }
     }
+
+    /// The names of captured tables whose triggers have vanished: somebody rebuilt the tables, and
+    /// what was written since then was not captured.
+    package static func rebuilt(_ schema: SyncSchema, in db: Database) throws -> [String] {
+        let names = try String.fetchSet(
+            db,
+            sql: "SELECT name FROM main.sqlite_master WHERE type IN ('table', 'trigger')"
+        )
+        return schema.tables.filter {
+            names.contains(shadow($0)) && !names.contains("tidemark_after_update_\($0.name)")
+        }.map(\.name)
+    }
+
+    /// What the names of the triggers begin with.
+    private static let labels = [
+        "before_insert", "before_update", "after_insert", "after_update", "after_delete",
+        "guard_key",
+    ].map { "tidemark_\($0)_" }
 
     private static func install(
         _ table: SyncedTable,
         guardsNewIds: Bool,
         in db: Database
     ) throws {
-        let added = try install(
+        try install(
             shadow(table),
             "seq INTEGER PRIMARY KEY, kind",
             shadowColumns(table),
@@ -76,8 +103,6 @@ public enum CaptureTables {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
             try db.execute(sql: trigger.sql)
         }
-        let newColumns = table.columns.filter { added.contains("new_" + $0.name) }
-        if !newColumns.isEmpty { try CaptureAddedColumns(table: table, added: newColumns).run(db) }
     }
 
     /// The unique indexes of a table, apart from those on expressions alone.
@@ -107,15 +132,12 @@ public enum CaptureTables {
     /// Makes a table of captured rows, or gives it the columns that the synced table has gained.
     ///
     /// What it holds stays: it is the outbox of edits that were not drained yet.
-    ///
-    /// Returns the columns that a table which was there before has gained.
-    @discardableResult
     private static func install(
         _ table: String,
         _ head: String,
         _ columns: [String],
         in db: Database
-    ) throws -> Set<String> {
+    ) throws {
         let name = SQLText.name(table)
         try db.execute(
             sql: "CREATE TABLE IF NOT EXISTS \(name) (\(head), \(SQLText.names(columns)))"
@@ -129,7 +151,61 @@ public enum CaptureTables {
         for column in missing {
             try db.execute(sql: "ALTER TABLE \(name) ADD COLUMN \(SQLText.name(column))")
         }
-        return Set(missing)
+    }
+
+    /// Follows columns that were renamed, by former name: SQLite has rewritten the triggers, which
+    /// still write under the old names.
+    ///
+    /// What was captured stays.
+    package static func rename(_ columns: [String: String], of table: SyncedTable, in db: Database)
+        throws
+    {
+        let rows = [(shadow(table), ["old_", "new_"]), (evicted(table), ["old_"])]
+        for (name, sides) in rows {
+            let present = try String.fetchSet(
+                db,
+                sql: "SELECT name FROM pragma_table_info(?)",
+                arguments: [name]
+            )
+            for (old, new) in columns.sorted(by: { $0.key < $1.key }) {
+                for side in sides
+                where present.contains(side + old) && !present.contains(side + new) {
+                    try db.execute(
+                        sql: """
+                            ALTER TABLE \(SQLText.name(name))
+                            RENAME COLUMN \(SQLText.name(side + old)) TO \(SQLText.name(side + new))
+                            """
+                    )
+                }
+            }
+        }
+    }
+
+    /// Gives the rows that wait in a shadow the value of a column which it has only now.
+    package static func fill(
+        _ column: String,
+        _ value: String,
+        of table: SyncedTable,
+        in db: Database
+    )
+        throws
+    {
+        for (side, kind) in [("old_", "insert"), ("new_", "delete")] {
+            try db.execute(
+                sql: """
+                    UPDATE \(SQLText.name(shadow(table)))
+                    SET \(SQLText.name(side + column)) = tidemark_decode(?) WHERE kind <> '\(kind)'
+                    """,
+                arguments: [value]
+            )
+        }
+    }
+
+    /// Removes what a table has no triggers for any more.
+    package static func forget(_ table: String, in db: Database) throws {
+        for prefix in ["tidemark_capture_", "tidemark_evicted_"] {
+            try db.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(prefix + table))")
+        }
     }
 
     /// The names of the columns that hold the old and the new row.

@@ -11,6 +11,9 @@ public struct SchemaIntrospection {
     /// The names of virtual tables and their shadows, which belong to the file alone.
     public let skipped: [String]
 
+    /// Takes tables that were read before.
+    init(tables: [SyncedTable]) { (self.tables, skipped) = (tables, []) }
+
     /// Reads the schema of the main database.
     ///
     /// Tables in `excluding` are left out and stay local to the file.

@@ -2,11 +2,19 @@ import Foundation
 public import TidemarkCore
 
 extension SchemaIntrospection {
+    /// Checks that every table of a schema can be synced.
+    ///
+    /// - Throws: ``TidemarkCore/UnsyncableSchema``.
+    package static func validate(_ schema: SyncSchema) throws {
+        _ = try SchemaIntrospection(tables: schema.tables).validated()
+    }
+
     /// The schema, when every table of it can be synced.
     ///
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with all problems at once, each with its cure.
     public func validated(
         policies: [String: ConflictPolicy] = [:],
+        history: SchemaHistory = SchemaHistory(),
         limits: Limits = .standard
     ) throws -> SyncSchema {
         let names = Set(tables.map(\.name))
@@ -18,7 +26,7 @@ extension SchemaIntrospection {
             + tables.flatMap { columnProblems($0, limits) + sizeProblems($0, limits) }
             + tables.flatMap { nameProblems($0, limits) }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
-        return SyncSchema(tables: tables, policies: policies)
+        return SyncSchema(tables: tables, policies: policies, history: history)
     }
 
     private func keyProblems(_ table: SyncedTable) -> [SchemaProblem] {

@@ -10,6 +10,12 @@ package enum SchemaText {
         let sql: String
         let indexes: [String]
         let policy: String
+        /// The values that rows got when columns were added, canonical JSON, by column.
+        let added: [String: String]?
+        /// The names that columns have now, by former name.
+        let renamed: [String: String]?
+        /// The columns that are gone; nil together with an empty `sql` for a table that is.
+        let dropped: [String]?
     }
 
     /// The virtual machine steps after which a statement is stopped.
@@ -24,10 +30,29 @@ package enum SchemaText {
                 name: $0.name,
                 sql: $0.sql,
                 indexes: $0.indexSQL,
-                policy: schema.policy(of: $0.name).rawValue
+                policy: schema.policy(of: $0.name).rawValue,
+                added: schema.history.fills[$0.name],
+                renamed: schema.history.renames[$0.name],
+                dropped: schema.history.dropped[$0.name]
             )
         }
-        return String(decoding: try encoder.encode(tables), as: UTF8.self)
+        let gone = schema.history.droppedTables.map {
+            Table(
+                name: $0,
+                sql: "",
+                indexes: [],
+                policy: "",
+                added: nil,
+                renamed: nil,
+                dropped: nil
+            )
+        }
+        return String(decoding: try encoder.encode(tables + gone), as: UTF8.self)
+    }
+
+    /// The hash by which two sides tell whether they know the same schema: of the text itself.
+    package static func hash(_ schema: SyncSchema) throws -> String {
+        ContentHash.of(try encode(schema))
     }
 
     /// Reads a schema that came from elsewhere.
@@ -52,6 +77,12 @@ package enum SchemaText {
         let policies = tables.reduce(into: [String: ConflictPolicy]()) {
             $0[$1.name] = $1.policy == "reject" ? nil : ConflictPolicy(rawValue: $1.policy)
         }
+        var history = SchemaHistory(
+            fills: tables.reduce(into: [:]) { $0[$1.name] = $1.added },
+            renames: tables.reduce(into: [:]) { $0[$1.name] = $1.renamed }
+        )
+        history.dropped = tables.reduce(into: [:]) { $0[$1.name] = $1.dropped }
+        history.droppedTables = tables.filter(\.sql.isEmpty).map(\.name)
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA trusted_schema = OFF") }
@@ -59,7 +90,7 @@ package enum SchemaText {
         return try scratch.write { db in
             // A `CREATE TABLE ... AS SELECT` must not keep a device busy for ever.
             sqlite3_progress_handler(db.sqliteConnection, stepsMax, { _ in 1 }, nil)
-            for table in tables {
+            for table in tables where !table.sql.isEmpty {
                 try make("CREATE TABLE ", table.sql, in: db)
                 for index in table.indexes {
                     let isUnique = index.hasPrefix("CREATE UNIQUE")
@@ -67,7 +98,7 @@ package enum SchemaText {
                 }
             }
             sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil)
-            return try SchemaIntrospection(db).validated(policies: policies)
+            return try SchemaIntrospection(db).validated(policies: policies, history: history)
         }
     }
 

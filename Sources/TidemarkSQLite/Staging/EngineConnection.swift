@@ -27,12 +27,18 @@ public enum EngineConnection {
 
 /// The schema as temporary tables, so that statements can check and rewrite names and references in
 /// sets.
+///
+/// On a device it has what only the zone has as well: its rows arrive here, too.
 package enum Catalog {
     static let sql = """
-        CREATE TEMP TABLE tidemark_catalog (shape TEXT NOT NULL);
+        CREATE TEMP TABLE tidemark_catalog (text TEXT NOT NULL);
         CREATE TEMP TABLE tidemark_table (tbl TEXT PRIMARY KEY, kind TEXT NOT NULL) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_column (
             tbl TEXT, col TEXT, key_position INTEGER, PRIMARY KEY (tbl, col)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_gone (tbl TEXT PRIMARY KEY) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_alias (
+            tbl TEXT, name TEXT, col TEXT, PRIMARY KEY (tbl, name)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_reference (
             tbl TEXT, col TEXT, parent TEXT, PRIMARY KEY (tbl, col, parent)
@@ -42,20 +48,33 @@ package enum Catalog {
     /// Fills the catalogue, unless it describes the same tables already.
     static func load(_ schema: SyncSchema, in db: Database) throws {
         guard
-            try String.fetchOne(db.cachedStatement(sql: "SELECT shape FROM temp.tidemark_catalog"))
-                != schema.shape
+            try String.fetchOne(db.cachedStatement(sql: "SELECT text FROM temp.tidemark_catalog"))
+                != schema.catalogText
         else { return }
-        for table in ["catalog", "table", "column", "reference"] {
+        for table in ["catalog", "table", "column", "alias", "gone", "reference"] {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }
-        for table in schema.tables {
+        for table in schema.tables + schema.difference.unknownTables {
             try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?)").execute(
                 arguments: [table.name, table.keyKind.rawValue])
-            for column in table.columns {
+            for column in table.columns + schema.difference.unknownColumns[table.name, default: []]
+            {
                 try db.cachedStatement(sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)")
                     .execute(arguments: [
                         table.name, column.name, table.key.firstIndex(of: column.name),
                     ])
+            }
+            for (name, column) in schema.history.renames[table.name, default: [:]] {
+                try db.execute(
+                    sql: "INSERT INTO temp.tidemark_alias VALUES (?, ?, ?)",
+                    arguments: [table.name, name, column]
+                )
+            }
+            for name in schema.history.dropped[table.name, default: []] {
+                try db.execute(
+                    sql: "INSERT OR IGNORE INTO temp.tidemark_alias VALUES (?, ?, NULL)",
+                    arguments: [table.name, name]
+                )
             }
             for (column, parent) in integerReferences(of: table, in: schema) {
                 try db.cachedStatement(
@@ -63,8 +82,11 @@ package enum Catalog {
                 ).execute(arguments: [table.name, column, parent])
             }
         }
+        for table in schema.history.droppedTables {
+            try db.execute(sql: "INSERT INTO temp.tidemark_gone VALUES (?)", arguments: [table])
+        }
         try db.cachedStatement(sql: "INSERT INTO temp.tidemark_catalog VALUES (?)").execute(
-            arguments: [schema.shape])
+            arguments: [schema.catalogText])
     }
 
     /// The columns that hold another table's integer key, and may therefore hold a temporary id.

@@ -33,7 +33,7 @@ extension ChangeSetStaging {
             """
             SELECT s.ord, j.value AS tbl FROM temp.tidemark_staged_set AS s, json_each(s.json, '$.types') AS j
             LEFT JOIN temp.tidemark_staged_table AS t ON t.ord = s.ord AND t.tbl = j.value
-            WHERE t.tbl IS NULL LIMIT 1
+            WHERE t.tbl IS NULL AND j.value NOT IN (SELECT tbl FROM temp.tidemark_gone) LIMIT 1
             """
         )
         try refuse(

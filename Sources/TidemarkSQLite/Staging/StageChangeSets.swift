@@ -8,8 +8,17 @@ package import TidemarkCore
 /// Names and keys are checked against the catalogue on the way; a body with anything wrong in it is
 /// refused whole.
 package struct ChangeSetStaging {
+    /// What happens to names that the catalogue does not have.
+    package enum Strangers {
+        /// Refuse the body, as the server does.
+        case refuse
+        /// Leave those out that the zone has dropped: on a device, an old revision may name them.
+        case dropped
+    }
+
     let db: Database
     private let limits: Limits
+    private let strangers: Strangers
     /// How the value of a JSON string is read: SQLite's own reading, unless escapes make that
     /// inexact.
     private let textSQL: String
@@ -18,9 +27,15 @@ package struct ChangeSetStaging {
     /// Checks that a body is well-formed JSON and makes ready to stage it.
     ///
     /// The connection must have been prepared by ``EngineConnection``.
-    package init(body: [UInt8], limits: Limits, in db: Database) throws {
+    package init(
+        body: [UInt8],
+        limits: Limits,
+        strangers: Strangers = .refuse,
+        in db: Database
+    ) throws {
         let scan = try JSONScan(body, limits: limits)
         (self.db, self.limits, hasUnicodeEscapes) = (db, limits, scan.hasUnicodeEscapes)
+        self.strangers = strangers
         textSQL = scan.hasUnicodeEscapes ? "tidemark_decode(a.attributes -> c.fullkey)" : "c.atom"
     }
 
@@ -78,6 +93,15 @@ package struct ChangeSetStaging {
                 WHERE j.key NOT IN (\(members.joined(separator: ", ")))
                 """
         ).execute()
+        if strangers == .dropped {
+            try db.cachedStatement(
+                sql: """
+                    DELETE FROM temp.tidemark_staged_table
+                    WHERE tbl IN (SELECT tbl FROM temp.tidemark_gone)
+                        AND tbl NOT IN (SELECT tbl FROM temp.tidemark_table)
+                    """
+            ).execute()
+        }
         try refuse(
             .unknownTable,
             "This zone has no table of that name.",
@@ -281,6 +305,7 @@ package struct ChangeSetStaging {
     // MARK: Cells
 
     private func stageCells() throws {
+        let isDropped = strangers == .dropped ? "n.name IS NOT NULL AND n.col IS NULL" : "false"
         try refuse(
             .unknownColumn,
             "The table has no such column, or it is part of the key.",
@@ -288,8 +313,10 @@ package struct ChangeSetStaging {
             """
             SELECT a.ord, a.tbl, a.key, c.key AS col
             FROM temp.tidemark_staged AS a, json_each(a.attributes) AS c
-            LEFT JOIN temp.tidemark_column AS k ON k.tbl = a.tbl AND k.col = c.key
-            WHERE c.key NOT IN ('revision', '__oldId__') AND (k.col IS NULL OR k.key_position IS NOT NULL) LIMIT 1
+            LEFT JOIN temp.tidemark_alias AS n ON n.tbl = a.tbl AND n.name = c.key
+            LEFT JOIN temp.tidemark_column AS k ON k.tbl = a.tbl AND k.col = coalesce(n.col, c.key)
+            WHERE c.key NOT IN ('revision', '__oldId__')
+                AND (k.col IS NULL OR k.key_position IS NOT NULL) AND NOT (\(isDropped)) LIMIT 1
             """
         )
         try mappingInvalidValues(
@@ -302,7 +329,7 @@ package struct ChangeSetStaging {
                 """
         ) {
             do {
-                try db.cachedStatement(sql: Self.cellSQL(text: textSQL)).execute()
+                try db.cachedStatement(sql: Self.cellSQL(text: textSQL, names: .wire)).execute()
             } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
                 try refuseDuplicates(
                     """
@@ -327,23 +354,43 @@ package struct ChangeSetStaging {
         )
     }
 
+    /// Whose names the members of attributes are.
+    enum Names {
+        /// This file's own.
+        case own
+        /// Those of the wire: former names are understood, strangers are left out.
+        case wire
+    }
+
     /// Decodes the attributes of staged records into cells.
     ///
     /// `text` is how the value of a JSON string is read, `condition` which staged records `a` to
     /// take.
-    static func cellSQL(text: String, where condition: String = "true") -> String {
-        """
-        INSERT INTO temp.tidemark_staged_cell (rec, col, value)
-        SELECT a.rec, c.key, CASE c.type
-            WHEN 'text' THEN \(text)
-            WHEN 'integer' THEN c.atom
-            WHEN 'null' THEN NULL
-            WHEN 'object' THEN tidemark_decode(c.value)
-            WHEN 'array' THEN tidemark_decode(c.value)
-            ELSE tidemark_decode(a.attributes -> c.fullkey) END
-        FROM temp.tidemark_staged AS a, json_each(a.attributes) AS c
-        WHERE \(condition) AND c.key NOT IN ('revision', '__oldId__')
-        """
+    static func cellSQL(
+        text: String,
+        names: Names = .own,
+        where condition: String = "true"
+    ) -> String {
+        let name = names == .own ? "c.key" : "coalesce(n.col, c.key)"
+        let joins =
+            names == .own
+            ? ""
+            : """
+            LEFT JOIN temp.tidemark_alias AS n ON n.tbl = a.tbl AND n.name = c.key
+            JOIN temp.tidemark_column AS k ON k.tbl = a.tbl AND k.col = \(name) AND k.key_position IS NULL
+            """
+        return """
+            INSERT INTO temp.tidemark_staged_cell (rec, col, value)
+            SELECT a.rec, \(name), CASE c.type
+                WHEN 'text' THEN \(text)
+                WHEN 'integer' THEN c.atom
+                WHEN 'null' THEN NULL
+                WHEN 'object' THEN tidemark_decode(c.value)
+                WHEN 'array' THEN tidemark_decode(c.value)
+                ELSE tidemark_decode(a.attributes -> c.fullkey) END
+            FROM temp.tidemark_staged AS a, json_each(a.attributes) AS c \(joins)
+            WHERE \(condition) AND c.key NOT IN ('revision', '__oldId__')
+            """
     }
 
     /// The key's own columns, as cells like the others.

@@ -5,6 +5,7 @@ package import GRDB
 /// `tidemark_staged_set` holds a change set as text, `tidemark_staged` what it does to which
 /// record, `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the
 /// server what devices send, the device what the server answers and what its own outbox replays.
+/// A device puts values of columns that only its file has aside in `tidemark_held` meanwhile.
 package enum StagingTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY, json TEXT NOT NULL);
@@ -28,6 +29,9 @@ package enum StagingTables {
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_assigned (
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_held (
+            tbl TEXT, key TEXT, col TEXT, value, PRIMARY KEY (tbl, key, col)
         ) WITHOUT ROWID;
         """
 

@@ -34,6 +34,14 @@ package enum ChangeSetJSON {
         return "{\(parts.joined(separator: ","))}"
     }
 
+    /// Whether a source yields any record.
+    package static func hasRecords(_ source: Source, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT EXISTS (\(source.sql))"),
+            arguments: source.arguments
+        ) ?? false
+    }
+
     /// A JSON string of text that contains no control characters but may contain quotes.
     package static func quote(_ text: String) -> String {
         var output: [UInt8] = []

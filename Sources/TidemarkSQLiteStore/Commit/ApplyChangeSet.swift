@@ -27,6 +27,18 @@ extension ZoneTransaction {
         case .SQLITE_CONSTRAINT_FOREIGNKEY:
             return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)]
             )
+        case .SQLITE_CONSTRAINT_NOTNULL
+        where columns.contains { schema.history.fills[table]?[$0] != nil }:
+            let column = columns[0]
+            return .refusal(
+                TidemarkError(
+                    .deviceBehind,
+                    "\(table).\(column) is NOT NULL without a default, and the device's version of the table does not have it.",
+                    fix:
+                        "Update the app, then retry; or give the column a default at the server.",
+                    place: .init(changeSet: ord, table: table, column: column)
+                )
+            )
         default:
             return .refusal(
                 TidemarkError(

@@ -11,12 +11,15 @@ package struct ZoneTransaction: StoreTransaction {
     let db: Database
     let schema: SyncSchema
     package let now: Int64
+    private let hash: String
 
     /// Wraps a connection that is inside an immediate transaction.
     ///
-    /// `now` is the server's wall clock, in milliseconds since 1970.
-    package init(_ db: Database, schema: SyncSchema, now: Int64) throws {
+    /// `hash` is that of the schema, if it is known already; `now` is the server's wall clock, in
+    /// milliseconds since 1970.
+    package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         (self.db, self.schema, self.now) = (db, schema, now)
+        self.hash = try hash ?? SchemaText.hash(schema)
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         try CommitTables.prepare(db)
     }
@@ -37,7 +40,7 @@ package struct ZoneTransaction: StoreTransaction {
             epoch: row["epoch"],
             revision: row["revision"],
             horizon: row["horizon"],
-            schema: ContentHash.of(schema.shape),
+            schema: hash,
             time: row["time"]
         )
     }

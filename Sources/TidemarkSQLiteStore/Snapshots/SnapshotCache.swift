@@ -8,14 +8,16 @@ import TidemarkServer
 /// the build in progress, which later callers join. A file goes away when it is neither current nor
 /// being sent.
 actor SnapshotCache {
-    private let builder: SnapshotBuilder
+    private let zonePath: String
     private let place: SnapshotPlace
     private var current: SnapshotFile?
+    /// The hash of the schema that the current file has.
+    private var currentSchema: String?
     private var readers: [SnapshotFile: Int] = [:]
     private var building: (state: ZoneState, task: Task<SnapshotFile?, any Error>)?
 
-    init(builder: SnapshotBuilder, besides zonePath: String) {
-        self.builder = builder
+    init(zonePath: String) {
+        self.zonePath = zonePath
         place = SnapshotPlace(besides: zonePath)
         place.removeLeftovers()
     }
@@ -27,8 +29,10 @@ actor SnapshotCache {
     }
 
     /// The snapshot at a state of the zone, or nil when the file has changes that no revision has.
-    func snapshot(at state: ZoneState) async throws -> SnapshotFile? {
-        if let current, current.epoch == state.epoch, current.revision >= state.revision {
+    func snapshot(at state: ZoneState, of schema: SyncSchema) async throws -> SnapshotFile? {
+        if let current, current.epoch == state.epoch, current.revision >= state.revision,
+            currentSchema == state.schema
+        {
             readers[current, default: 0] += 1
             return current
         }
@@ -36,7 +40,8 @@ actor SnapshotCache {
         if let building, building.state == state {
             task = building.task
         } else {
-            let (builder, path) = (builder, place.path(revision: state.revision))
+            let builder = SnapshotBuilder(zonePath: zonePath, schema: schema)
+            let path = place.path(revision: state.revision, schema: state.schema)
             task = Task { try await Self.build(builder, path) }
             building = (state, task)
         }
@@ -46,7 +51,7 @@ actor SnapshotCache {
         guard let file else { return nil }
         if file != current {
             let old = current
-            current = file
+            (current, currentSchema) = (file, state.schema)
             if let old, readers[old] == nil, old.path != file.path { removeIfThere(old.path) }
         }
         readers[file, default: 0] += 1

@@ -12,8 +12,10 @@ struct SnapshotPlace: Sendable {
         stem = ".\(url.lastPathComponent).snapshot-"
     }
 
-    /// The path of this process's snapshot at a revision.
-    func path(revision: Int64) -> String { "\(directory)/\(stem)\(process)-\(revision).gz" }
+    /// The path of this process's snapshot at a revision of tables with a schema hash.
+    func path(revision: Int64, schema: String) -> String {
+        "\(directory)/\(stem)\(process)-\(revision)-\(schema.prefix(8)).gz"
+    }
 
     /// Removes the files of servers that were killed.
     func removeLeftovers() {

@@ -14,19 +14,21 @@ package struct ZoneAdoption {
     /// Tables that stay local to the file.
     package let skipped: [String]
 
-    /// Adopts the file, or opens it again when it was adopted before.
+    /// Adopts the file, or opens it again when it was adopted before; then what was altered in its
+    /// tables meanwhile becomes part of the history.
     ///
     /// `epoch` is a new random id, used when the file has no history yet, or when it goes on with
-    /// another one because it is restored from a backup; tables in `excluding` are
-    /// left alone. Throws ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and of
-    /// their rows.
+    /// another one because it is restored from a backup; tables in `excluding` are left alone;
+    /// `renames` are columns that were renamed since the last time. Throws
+    /// ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and of their rows.
     package init(
         _ db: Database,
         name: String,
         epoch: String,
         isRestored: Bool = false,
         excluding: Set<String>,
-        policies: [String: ConflictPolicy]
+        policies: [String: ConflictPolicy],
+        renames: [ColumnRename] = []
     ) throws {
         guard try !db.tableExists("tidemark_device") else {
             throw TidemarkError(
@@ -43,8 +45,7 @@ package struct ZoneAdoption {
             let problems = try RowValidation(db, schema: schema).problems()
             guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
         }
-        try db.execute(sql: ZoneTables.sql)
-        try CaptureTables.install(schema, guardsNewIds: false, in: db)
+        let history = try FollowSchema(db: db, schema: schema, renames: renames).run(isNew: isNew)
         if isNew {
             let first = try Self.hasRows(db, schema) ? 1 : 0
             try db.execute(
@@ -62,7 +63,8 @@ package struct ZoneAdoption {
             )
             try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])
         }
-        (self.schema, skipped) = (schema, introspection.skipped)
+        self.schema = SyncSchema(tables: schema.tables, policies: policies, history: history)
+        skipped = introspection.skipped
     }
 
     private static func hasRows(_ db: Database, _ schema: SyncSchema) throws -> Bool {

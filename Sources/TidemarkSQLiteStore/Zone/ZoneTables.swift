@@ -14,6 +14,7 @@ import TidemarkSQLite
 /// | `tidemark_lap` | the last request of a device: tells a copy of its file from the file |
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
+/// | `tidemark_served_column` | a synced column, with the value that rows got when it was added; or a former name, with the one `now`, empty when it is gone |
 /// | `tidemark_overruled` | values of a device that another change set overruled, until it has them |
 ///
 /// The time and the device of the value that a column has are those of the latest revision in the
@@ -81,5 +82,12 @@ enum ZoneTables {
             records TEXT NOT NULL
         );
         CREATE INDEX IF NOT EXISTS tidemark_overruled_device ON tidemark_overruled (device, number);
+        CREATE TABLE IF NOT EXISTS tidemark_served_column (
+            tbl TEXT NOT NULL,
+            col TEXT NOT NULL,
+            fill TEXT,
+            now TEXT,
+            PRIMARY KEY (tbl, col)
+        ) WITHOUT ROWID;
         """
 }

@@ -126,7 +126,7 @@ public struct ZoneState: Hashable, Sendable {
     public let revision: Int64
     /// The revision from which on the log is complete; a device behind it needs a snapshot.
     public let horizon: Int64
-    /// The hash of the shape of the zone's tables.
+    /// The hash of the zone's schema as it is sent.
     public let schema: String
     /// The last time of the zone's hybrid clock.
     public let time: Int64

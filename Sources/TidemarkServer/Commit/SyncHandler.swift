@@ -67,7 +67,7 @@ public struct SyncHandler: Sendable {
             try transaction.keep(Exchange(lap: lap.next, revision: end), with: device)
         }
         try compact(transaction)
-        return answer(to: request, missed, verdicts, notes ?? [], epoch: start.epoch, end: end)
+        return answer(to: request, missed, verdicts, notes ?? [], of: start, end: end)
     }
 
     /// Takes a step of compaction when enough revisions are older than the limits keep.
@@ -218,14 +218,6 @@ public struct SyncHandler: Sendable {
                 fix: "Take a new snapshot; the outbox is kept and offered again."
             )
         }
-        if let schema = request.schema, schema != zone.schema {
-            throw TidemarkError(
-                .schemaMismatch,
-                "The device's tables have another shape (\(schema)) than the zone's (\(zone.schema)).",
-                fix:
-                    "Give both sides the same tables and columns, then sync again; the outbox is kept."
-            )
-        }
         guard request.maxRevision <= zone.revision else {
             throw TidemarkError(
                 .revisionAhead,
@@ -275,7 +267,7 @@ public struct SyncHandler: Sendable {
         _ missed: CatchUp,
         _ verdicts: [Outcome],
         _ notes: [String],
-        epoch: String,
+        of zone: ZoneState,
         end: Int64
     ) -> String {
         // A repeated verdict may be among the missed revisions already: there it stands once, as
@@ -295,7 +287,7 @@ public struct SyncHandler: Sendable {
         }
         let overruled = notes.isEmpty ? "" : #""overruled":[\#(notes.joined(separator: ","))],"#
         return
-            #"{"maxRevision":\#(end),"epoch":"\#(epoch)","more":\#(missed.hasMore),\#(overruled)"#
+            #"{"maxRevision":\#(end),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","more":\#(missed.hasMore),\#(overruled)"#
             + #""changeSets":[\#((bodies + own).joined(separator: ","))]}"#
     }
 }

@@ -62,7 +62,7 @@ public struct SyncRequest: Hashable, Sendable {
     public let device: String?
     /// The history that the device knows.
     public let epoch: String?
-    /// The hash of the shape of the device's tables.
+    /// The hash of the zone's schema as the device knows it; for logs, nothing depends on it.
     public let schema: String?
     /// The most revisions that the device wants in the answer.
     public let limit: Int?

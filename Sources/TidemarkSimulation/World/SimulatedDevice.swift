@@ -77,7 +77,8 @@ final class SimulatedDevice {
                 try PrepareDevice(db: db).prepare(
                     server: "simulation",
                     zone: "main",
-                    device: virtual.newID()
+                    now: virtual.now,
+                    newID: virtual.newID
                 )
                 return .commit
             }

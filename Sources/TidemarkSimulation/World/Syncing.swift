@@ -42,6 +42,7 @@ extension World {
             try recorder.sent(outgoing.body, by: device, number: requests)
             send(outgoing.body, from: device, process: process, number: requests)
         case .fetchSnapshot: try fetchSnapshot(device, process)
+        case .fetchSchema: try fetchSchema(device, process)
         }
         return true
     }
@@ -155,6 +156,18 @@ extension World {
         } else {
             continueSync(device, process)
         }
+    }
+
+    private func fetchSchema(_ device: SimulatedDevice, _ process: Int) throws {
+        decisions.begin(.carry)
+        guard device.isReachable, server.isUp else {
+            _ = try fail(device, process, Self.unreachable, during: nil)
+            return
+        }
+        note("\(device.name) asks for the schema")
+        let text = #"{"tables":\#(try SchemaText.encode(server.schema))}"#
+        _ = try device.step(process) { try $0.took(schema: Array(text.utf8), in: $1) }
+        continueSync(device, process)
     }
 
     /// A new device joins.

@@ -134,7 +134,6 @@ extension BadRequest {
         BadRequest("another member", #"{"maxRevision":2,"rows":[]}"#, .malformedRequest),
         BadRequest("a member without a name", #"{"maxRevision":2,"":1}"#, .malformedRequest),
         BadRequest("another history", #"{"maxRevision":2,"epoch":"other"}"#, .epochMismatch),
-        BadRequest("another schema", #"{"maxRevision":2,"schema":"other"}"#, .schemaMismatch),
         BadRequest("epoch 5", #"{"maxRevision":2,"epoch":5}"#, .malformedRequest),
         BadRequest("epoch in an array", #"{"maxRevision":2,"epoch":["a"]}"#, .malformedRequest),
         BadRequest("schema 1.5", #"{"maxRevision":2,"schema":1.5}"#, .malformedRequest),

@@ -1,0 +1,138 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Fits a file's bookkeeping to its tables and to the zone's, when either was altered.
+///
+/// One transaction, in which nothing is lost:
+///
+/// 1. What was captured is drained as what it was captured as: under the old tables.
+/// 2. Names that were renamed are renamed in what waits.
+/// 3. Capture is renewed.
+/// 4. Tables and columns that both sides have only now: the zone's values come out of the side
+///    table into the rows, and what was written here meanwhile becomes edits of this device.
+/// 5. What the file no longer has of the zone's asks for a snapshot, which fills the side table.
+struct FitSchema {
+    let db: Database
+    let now: Date
+    var boundaries: [Int64] = []
+    let newID: () -> UUID
+
+    /// Whether the file or the zone was altered since the last fit.
+    static func isNeeded(_ file: DeviceFile) -> Bool {
+        file.fitted.local != file.tables.localText || file.fitted.served != file.served
+    }
+
+    /// Fits the file when its tables were altered while it is in use.
+    func runIfNeeded() throws {
+        let file = try DeviceFile(db)
+        if Self.isNeeded(file) { try run(served: file.served) }
+    }
+
+    /// Fits the file to a zone's schema, in a transaction of the caller's with `foreign_keys` off.
+    func run(served: String?) throws {
+        let file = try DeviceFile(db)
+        try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [served])
+        let new = try FileSchema(served: served, renames: file.renames, in: db)
+        if file.fitted.served != nil { try noteRebuilt(new.common) }
+        guard new.problems.isEmpty, let fitted = file.fitted.local else {
+            // Edits are captured in any case; a sync names the problem.
+            try install(new.common)
+            if new.problems.isEmpty { try keep(new, served) }
+            return
+        }
+        guard file.fitted.served != served || fitted != new.localText else {
+            return try install(new.common)
+        }
+        let old = try SchemaStep.Side(
+            local: FileSchema.tables(fitted),
+            served: file.fitted.served,
+            renames: file.renames
+        )
+        let step = SchemaStep(old: old, new: new.common, isFirst: file.fitted.served == nil)
+        try drain(step)
+        try EngineConnection.prepare(db, schema: new.common)
+        for (table, names) in step.renames { try RenameWaiting(db: db).rename(names, of: table) }
+        for name in step.forgotten { try CaptureTables.forget(name, in: db) }
+        try install(new.common)
+        try DeviceFile.whileApplying(db) { try take(step) }
+        if step.hasLost { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
+        try keep(new, served)
+    }
+
+    private func install(_ schema: SyncSchema) throws {
+        try CaptureTables.install(schema, guardsNewIds: true, in: db)
+        try DeviceTables.reserveIds(schema, in: db)
+    }
+
+    private func keep(_ tables: FileSchema, _ served: String?) throws {
+        try Self.keep(tables, served, in: db)
+    }
+
+    /// Notes what the bookkeeping is fitted to.
+    static func keep(_ tables: FileSchema, _ served: String?, in db: Database) throws {
+        try db.execute(
+            sql: "UPDATE tidemark_device SET fitted_local = ?, fitted_schema = ?",
+            arguments: [tables.localText, served]
+        )
+    }
+
+    /// Drains what was captured under the old tables.
+    ///
+    /// Before the first snapshot everything in the file was captured; what the zone turns out not
+    /// to have is the app's own business.
+    private func drain(_ step: SchemaStep) throws {
+        let kept = step.old.common.tables.filter {
+            !step.isFirst || step.new.byName[$0.name] != nil
+        }
+        let schema = SyncSchema(tables: kept)
+        try EngineConnection.prepare(db, schema: schema)
+        try DrainCapture(db: db, schema: schema).drain(
+            boundaries: boundaries,
+            now: now,
+            newID: newID
+        )
+    }
+
+    private func noteRebuilt(_ schema: SyncSchema) throws {
+        let rebuilt = try CaptureTables.rebuilt(schema, in: db)
+        guard !rebuilt.isEmpty else { return }
+        try db.execute(
+            sql: """
+                UPDATE tidemark_device SET rebuilt = (
+                    SELECT json_group_array(value) FROM (
+                        SELECT value FROM json_each(coalesce(rebuilt, '[]'))
+                        UNION SELECT value FROM json_each(?)))
+                """,
+            arguments: ["[" + rebuilt.map(ChangeSetJSON.quote).joined(separator: ",") + "]"]
+        )
+    }
+
+    private func take(_ step: SchemaStep) throws {
+        guard !step.isFirst else { return }
+        let adopt = AdoptTables(
+            db: db,
+            schema: step.new,
+            now: Timestamp.text(now),
+            newID: newID
+        )
+        let added = step.addedTables
+        for table in added { try adopt.giveTemporaryIds(table, shared: step.sharedBefore) }
+        for table in added { try adopt.adopt(table) }
+        for (table, columns) in step.addedColumns {
+            try TakeColumns(
+                db: db,
+                schema: step.new,
+                table: table,
+                columns: columns,
+                now: Timestamp.text(now),
+                newID: newID
+            ).take()
+        }
+        for table in step.alteredTables {
+            try RenameWaiting(db: db).renewImages(of: table, step)
+        }
+        try UnknownValues(db: db, schema: step.new).forgetOthers()
+    }
+}

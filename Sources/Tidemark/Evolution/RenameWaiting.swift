@@ -1,0 +1,64 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Lets what waits follow the app's migration: the outbox, the bases and the conflicts name columns
+/// as the file does.
+struct RenameWaiting {
+    let db: Database
+
+    /// Renames columns, given by former name, in everything that waits.
+    func rename(_ names: [String: String], of table: String) throws {
+        let holders = [
+            ("tidemark_outbox", "attributes"), ("tidemark_base", "image"),
+            ("tidemark_conflict_record", "base"), ("tidemark_conflict_record", "mine"),
+            ("tidemark_conflict_record", "theirs"),
+        ]
+        for (old, new) in names.sorted(by: { $0.key < $1.key }) {
+            for (holder, member) in holders {
+                try db.execute(
+                    sql: """
+                        UPDATE \(holder) SET \(member) = json_set(
+                            json_remove(\(member), :old), :new, json(\(member) -> :old))
+                        WHERE tbl = :tbl AND json_type(\(member), :old) IS NOT NULL
+                        """,
+                    arguments: [
+                        "old": "$.\"\(old)\"", "new": "$.\"\(new)\"", "tbl": table,
+                    ]
+                )
+            }
+        }
+    }
+
+    /// Gives the confirmed records the form that the table has now: a new column has the zone's
+    /// value there, one that only the file has the row's.
+    func renewImages(of table: SyncedTable, _ step: SchemaStep) throws {
+        let difference = step.new.difference
+        let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
+        let members = try table.valueColumns.map { column -> String in
+            let wire = difference.wireNames[table.name]?[column.name] ?? column.name
+            let fill =
+                try step.new.history.fills[table.name]?[column.name]
+                ?? DefaultValue.json(column, in: db)
+            let path = SQLText.literal("$.\"\(column.name)\"")
+            let value =
+                unserved.contains(column.name)
+                ? """
+                (SELECT tidemark_key(t.\(SQLText.name(column.name))) FROM main.\(SQLText.name(table.name)) AS t
+                WHERE \(KeySQL.match(table, key: "tidemark_base.key", alias: "t.")))
+                """
+                : """
+                (SELECT tidemark_key(u.value) FROM tidemark_unknown AS u WHERE u.tbl = tidemark_base.tbl
+                AND u.key = tidemark_base.key AND u.col = \(SQLText.literal(wire)))
+                """
+            return
+                "\(SQLText.literal(ChangeSetJSON.quote(column.name) + ":")) || coalesce(image -> \(path), \(value), \(SQLText.literal(fill)))"
+        }
+        let object = members.isEmpty ? "''" : members.joined(separator: " || ',' || ")
+        try db.execute(
+            sql:
+                "UPDATE tidemark_base SET image = '{' || \(object) || '}' WHERE tbl = ? AND image IS NOT NULL",
+            arguments: [table.name]
+        )
+    }
+}

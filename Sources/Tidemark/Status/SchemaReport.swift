@@ -1,0 +1,49 @@
+public import GRDB
+import TidemarkCore
+
+/// How a device's tables and its zone's fit together, for people.
+public struct SchemaReport: Hashable, Sendable, Codable {
+    /// A table that syncs.
+    public struct Table: Hashable, Sendable, Codable {
+        /// The name.
+        public let name: String
+        /// The columns that sync.
+        public let columns: [String]
+        /// Columns that only the zone has: their values wait for the app's migration.
+        public let unknownColumns: [String]
+        /// Columns that only this file has: their values stay here until the zone has them.
+        public let unservedColumns: [String]
+        /// Columns that the zone calls otherwise, by name here.
+        public let renamed: [String: String]
+    }
+
+    /// The tables that sync, parents first.
+    public let tables: [Table]
+    /// Tables that only the zone has.
+    public let unknownTables: [String]
+    /// Tables that only this file has; they may be the app's own business.
+    public let unservedTables: [String]
+    /// Why nothing can be synced; empty when it can.
+    public let problems: [String]
+
+    /// Looks at a device's file.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the file has not joined a server.
+    public init(_ db: Database) throws {
+        let file = try DeviceFile(db)
+        let difference = file.schema.difference
+        tables = file.schema.tables.map { table in
+            let unserved = difference.unservedColumns[table.name, default: []].map(\.name)
+            return Table(
+                name: table.name,
+                columns: table.columns.map(\.name).filter { !unserved.contains($0) },
+                unknownColumns: difference.unknownColumns[table.name, default: []].map(\.name),
+                unservedColumns: unserved,
+                renamed: difference.wireNames[table.name, default: [:]]
+            )
+        }
+        unknownTables = difference.unknownTables.map(\.name)
+        unservedTables = difference.unservedTables.map(\.name).filter { $0 != "grdb_migrations" }
+        problems = file.tables.problems.map { "\($0.message) \($0.fix)" }
+    }
+}

@@ -1,0 +1,79 @@
+import ArgumentParser
+import Foundation
+import GRDB
+import Tidemark
+import TidemarkCore
+import TidemarkSQLite
+
+/// `tidemark schema`: the synced tables of a file or a server, and how both sides fit.
+struct SchemaCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "schema",
+        abstract: "Show the synced tables of a server or a file, and what the other side has not.",
+        discussion: """
+            On a device's file it compares the tables with those of the zone, as far as the device has heard of them: \
+            columns that only the zone has wait for the app's migration, columns that only the file has wait for \
+            the server's. Nothing is changed.
+
+              tidemark schema http://127.0.0.1:8080
+              tidemark schema phone.sqlite
+            """
+    )
+    @Argument(help: "A SQLite file, or a server's URL.") var source: String
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        try await Terminal.run {
+            if source.hasPrefix("http://") || source.hasPrefix("https://") {
+                return try await showServer()
+            }
+            guard FileManager.default.fileExists(atPath: source) else {
+                throw TidemarkError(
+                    .unusableFile,
+                    "There is no file \(source).",
+                    fix: "Check the path."
+                )
+            }
+            var configuration = Configuration()
+            configuration.readonly = true
+            let file = try DatabaseQueue(path: source, configuration: configuration)
+            if try await file.read({ try $0.tableExists("tidemark_device") }) {
+                return try show(try await file.read { try SchemaReport($0) })
+            }
+            let schema = try await file.read { try SchemaIntrospection($0).validated() }
+            try show(shape: schema.shape.split(separator: "\n").map(String.init))
+        }
+    }
+
+    private func showServer() async throws {
+        let answer = try await HTTPTransport(url: source).schema(zone: "main")
+        let object = try JSONSerialization.jsonObject(with: Data(answer)) as? [String: Any] ?? [:]
+        if json { return try Terminal.json(object: object) }
+        try show(shape: object["shape"] as? [String] ?? [])
+    }
+
+    private func show(shape: [String]) throws {
+        if json { return try Terminal.json(shape) }
+        for line in shape { Terminal.line(line) }
+    }
+
+    private func show(_ report: SchemaReport) throws {
+        if json { return try Terminal.json(report) }
+        for table in report.tables {
+            Terminal.line("\(table.name)(\(table.columns.joined(separator: ", ")))")
+            for (own, wire) in table.renamed.sorted(by: { $0.key < $1.key }) {
+                Terminal.line("  \(own) is \(wire) at the server")
+            }
+            tell("  only the server has", table.unknownColumns, "kept until the app has them")
+            tell("  only this file has", table.unservedColumns, "sent when the server has them")
+        }
+        tell("only the server has the tables", report.unknownTables, "kept until the app has them")
+        tell("only this file has the tables", report.unservedTables, "not synced")
+        for problem in report.problems { Terminal.line("cannot sync: \(problem)") }
+    }
+
+    private func tell(_ who: String, _ names: [String], _ what: String) {
+        guard !names.isEmpty else { return }
+        Terminal.line("\(who) \(names.joined(separator: ", ")): \(what)")
+    }
+}

@@ -1,0 +1,171 @@
+/// Finds out how a device's tables and its zone's fit together.
+///
+/// A pure function of both.
+public struct SchemaComparison: Hashable, Sendable {
+    /// The tables that both have, as the file has them, with the difference.
+    public let common: SyncSchema
+    /// Why they cannot be synced with each other, in words; empty when they can.
+    public let problems: [TidemarkError]
+
+    /// Compares the tables of a file with those of a zone.
+    ///
+    /// `renames` are those that the app declares; the zone's own are in `served`.
+    public init(local: [SyncedTable], served: SyncSchema, renames: [ColumnRename] = []) {
+        var (tables, problems) = ([SyncedTable](), [TidemarkError]())
+        var (difference, history) = (SchemaDifference(), SchemaHistory())
+        let names = Set(local.map(\.name))
+        for table in local {
+            guard let zone = served.byName[table.name] else {
+                difference.unservedTables.append(table)
+                continue
+            }
+            let pair = TablePair(local: table, served: zone, all: served, renames: renames)
+            problems += pair.problems
+            tables.append(table.with(columns: table.columns, references: pair.references(names)))
+            history.fills[table.name] = pair.fills.isEmpty ? nil : pair.fills
+            history.renames[table.name] = pair.aliases.isEmpty ? nil : pair.aliases
+            difference.wireNames[table.name] = pair.wireNames.isEmpty ? nil : pair.wireNames
+            difference.unknownColumns[table.name] = pair.unknown.isEmpty ? nil : pair.unknown
+            difference.unservedColumns[table.name] = pair.unserved.isEmpty ? nil : pair.unserved
+        }
+        history.dropped = served.history.dropped
+        history.droppedTables = served.history.droppedTables
+        difference.unknownTables = served.tables.filter { !names.contains($0.name) }
+        common = SyncSchema(
+            tables: tables,
+            policies: served.policies,
+            history: history,
+            difference: difference
+        )
+        self.problems = problems
+    }
+}
+
+/// One table, as a file and its zone have it.
+private struct TablePair {
+    let local: SyncedTable
+    let served: SyncedTable
+    /// The file's name of each column of the zone that the file has, by the zone's name.
+    let localNames: [String: String]
+    let aliases: [String: String]
+    let fills: [String: String]
+    private let zone: SyncSchema
+
+    init(local: SyncedTable, served: SyncedTable, all: SyncSchema, renames: [ColumnRename]) {
+        (self.local, self.served, zone) = (local, served, all)
+        let here = Set(local.columns.map(\.name))
+        let there = Set(served.columns.map(\.name))
+        var pairs = all.history.renames[local.name, default: [:]].map { ($0.key, $0.value) }
+        pairs += renames.filter { $0.table == local.name }.map { ($0.old, $0.new) }
+        var localNames: [String: String] = [:]
+        for name in there where here.contains(name) { localNames[name] = name }
+        var aliases: [String: String] = [:]
+        for (old, new) in pairs.sorted(by: { $0 < $1 }) {
+            // Whichever of the two names the file has stands for both.
+            guard here.contains(old) != here.contains(new) else { continue }
+            let (mine, other) = here.contains(old) ? (old, new) : (new, old)
+            aliases[other] = mine
+            if there.contains(other), !there.contains(mine) { localNames[other] = mine }
+        }
+        let fills = all.history.fills[local.name, default: [:]]
+        self.fills = Dictionary(
+            uniqueKeysWithValues: fills.compactMap { name, value in
+                (localNames[name] ?? name, value)
+            }
+        )
+        (self.localNames, self.aliases) = (localNames, aliases)
+    }
+
+    var wireNames: [String: String] {
+        Dictionary(
+            uniqueKeysWithValues: localNames.filter { $0.key != $0.value }.map {
+                ($0.value, $0.key)
+            }
+        )
+    }
+
+    var unknown: [SyncedTable.Column] {
+        served.columns.filter { localNames[$0.name] == nil }
+    }
+
+    var unserved: [SyncedTable.Column] {
+        let shared = Set(localNames.values)
+        return local.columns.filter { !shared.contains($0.name) }
+    }
+
+    /// The file's references to tables that sync, and those that only the zone declares.
+    func references(_ names: Set<String>) -> [SyncedTable.Reference] {
+        let synced = names.intersection(zone.byName.keys)
+        let own = local.references.filter { synced.contains($0.parent) }
+        let theirs = served.references.compactMap { reference -> SyncedTable.Reference? in
+            let columns = reference.columns.compactMap { localNames[$0] }
+            guard columns.count == reference.columns.count, synced.contains(reference.parent),
+                !own.contains(where: { $0.columns == columns })
+            else { return nil }
+            return SyncedTable.Reference(
+                columns: columns,
+                parent: reference.parent,
+                parentColumns: reference.parentColumns,
+                onDelete: reference.onDelete
+            )
+        }
+        return own + theirs
+    }
+
+    var problems: [TidemarkError] {
+        let key = served.key.map { localNames[$0] ?? $0 }
+        guard key == local.key, served.keyKind == local.keyKind else {
+            return [
+                mismatch(
+                    "The key of \(local.name) is \(words(local)) in this file and \(words(served)) in the zone.",
+                    column: nil
+                )
+            ]
+        }
+        let columns = Dictionary(uniqueKeysWithValues: local.columns.map { ($0.name, $0) })
+        let types = served.columns.compactMap { theirs -> TidemarkError? in
+            guard let mine = localNames[theirs.name].flatMap({ columns[$0] }),
+                mine.affinity != theirs.affinity
+            else { return nil }
+            return mismatch(
+                """
+                The column \(local.name).\(mine.name) is \(mine.type.isEmpty ? "without type" : mine.type) in this \
+                file and \(theirs.type.isEmpty ? "without type" : theirs.type) in the zone.
+                """,
+                column: mine.name
+            )
+        }
+        let needed = unserved.filter { $0.isNotNull && $0.defaultSQL == nil }
+        return types
+            + needed.map {
+                TidemarkError(
+                    .serverBehind,
+                    """
+                    The column \(local.name).\($0.name) of this file is NOT NULL without a default, and the zone does \
+                    not have it: nobody else's records would fit.
+                    """,
+                    fix:
+                        "Give it a default in the app's migration, or add the column at the server.",
+                    place: .init(table: local.name, column: $0.name)
+                )
+            }
+    }
+
+    private func words(_ table: SyncedTable) -> String {
+        let columns = table.key.joined(separator: ", ")
+        return table.keyKind == .integer
+            ? "INTEGER \(columns)" : "\(table.keyKind.rawValue) (\(columns))"
+    }
+
+    private func mismatch(_ message: String, column: String?) -> TidemarkError {
+        TidemarkError(
+            .schemaMismatch,
+            message,
+            fix: """
+                Migrate one side so that both agree: values and keys cannot be converted on the way. The outbox is \
+                kept. `tidemark schema FILE` shows all differences.
+                """,
+            place: .init(table: local.name, column: column)
+        )
+    }
+}

@@ -1,0 +1,200 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Follows the tables of a zone's file, which any program may alter: what is new in them becomes
+/// part of the history, so that devices which know an older schema get it in its turn.
+///
+/// - A new table's rows are captured as created.
+/// - A new column's rows are captured where they have another value than its default; the default
+///   itself travels with the schema as the column's fill.
+/// - A renamed column keeps its history, when the rename is declared.
+/// - A table that was rebuilt has lost its triggers, so nobody knows what was written to it
+///   meanwhile: the zone takes a new epoch, and devices take a snapshot and judge what waits.
+struct FollowSchema {
+    let db: Database
+    let schema: SyncSchema
+    let renames: [ColumnRename]
+
+    /// Brings bookkeeping and capture up to the tables, inside a transaction of the caller's.
+    ///
+    /// - Returns: How the columns came to be what they are.
+    func run(isNew: Bool) throws -> SchemaHistory {
+        try db.execute(sql: ZoneTables.sql)
+        if !isNew { try follow(renames) }
+        let known = try knownColumns()
+        let rebuilt = try CaptureTables.rebuilt(schema, in: db).filter { known[$0] != nil }
+        try CaptureTables.install(schema, guardsNewIds: false, in: db)
+        for table in schema.tables {
+            if let columns = known[table.name] {
+                try add(table, table.columns.filter { !columns.contains($0.name) })
+            } else {
+                if !isNew { try addRows(of: table) }
+                try db.execute(
+                    sql: "DELETE FROM tidemark_served_column WHERE tbl = ? AND col = ''",
+                    arguments: [table.name]
+                )
+                try note(table.columns.map { ($0.name, nil) }, of: table)
+            }
+        }
+        try forgetWhatIsGone(known)
+        if !isNew { try renewEpoch(rebuilt.compactMap { schema.byName[$0] }) }
+        return try history()
+    }
+
+    /// The columns that were there before, by table.
+    private func knownColumns() throws -> [String: Set<String>] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT tbl, col FROM tidemark_served_column WHERE now IS NULL"
+        )
+        return rows.reduce(into: [:]) { $0[$1["tbl"], default: []].insert($1["col"] as String) }
+    }
+
+    // MARK: Additions
+
+    private func addRows(of table: SyncedTable) throws {
+        let problems = try RowValidation(db, schema: SyncSchema(tables: [table])).problems()
+        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
+        try CaptureRows.created(table, in: db)
+    }
+
+    private func add(_ table: SyncedTable, _ columns: [SyncedTable.Column]) throws {
+        guard !columns.isEmpty else { return }
+        let fills = try columns.map { ($0.name, try DefaultValue.json($0, in: db)) }
+        for (column, value) in fills {
+            try CaptureTables.fill(column, value, of: table, in: db)
+        }
+        let before = fills.map { ($0, "tidemark_decode(\(SQLText.literal($1)))") }
+        try CaptureAddedColumns(table, before: Dictionary(uniqueKeysWithValues: before)).run(db)
+        try note(fills, of: table)
+    }
+
+    private func note(_ columns: [(String, String?)], of table: SyncedTable) throws {
+        for (column, fill) in columns {
+            try db.execute(
+                sql:
+                    "INSERT OR REPLACE INTO tidemark_served_column (tbl, col, fill) VALUES (?, ?, ?)",
+                arguments: [table.name, column, fill]
+            )
+        }
+    }
+
+    // MARK: Renames and removals
+
+    private func follow(_ renames: [ColumnRename]) throws {
+        let known = try knownColumns()
+        for rename in renames {
+            guard let table = schema.byName[rename.table],
+                table.columns.contains(where: { $0.name == rename.new }),
+                !table.columns.contains(where: { $0.name == rename.old })
+            else {
+                throw TidemarkError(
+                    .invalidArgument,
+                    "\(rename.table).\(rename.old) was not renamed to \(rename.new) in this file.",
+                    fix:
+                        "Rename it first: ALTER TABLE \(rename.table) RENAME COLUMN \(rename.old) TO \(rename.new).",
+                    place: .init(table: rename.table, column: rename.old)
+                )
+            }
+            try CaptureTables.rename([rename.old: rename.new], of: table, in: db)
+            // A rename that is declared only after the server has seen it looked like a removal.
+            try db.execute(
+                sql: """
+                    UPDATE tidemark_served_column SET now = ? WHERE tbl = ? AND col = ? AND now = ''
+                    """,
+                arguments: [rename.new, rename.table, rename.old]
+            )
+            guard known[rename.table]?.contains(rename.old) == true else { continue }
+            try db.execute(
+                sql: """
+                    UPDATE OR REPLACE tidemark_served_column SET col = :new
+                        WHERE tbl = :tbl AND col = :old AND now IS NULL;
+                    UPDATE tidemark_served_column SET now = :new WHERE tbl = :tbl AND now = :old;
+                    INSERT INTO tidemark_served_column (tbl, col, now) VALUES (:tbl, :old, :new);
+                    UPDATE tidemark_log SET columns = (
+                        SELECT json_group_array(CASE value WHEN :old THEN :new ELSE value END)
+                        FROM json_each(tidemark_log.columns)) WHERE tbl = :tbl AND columns IS NOT NULL;
+                    """,
+                arguments: ["tbl": rename.table, "old": rename.old, "new": rename.new]
+            )
+        }
+    }
+
+    private func forgetWhatIsGone(_ known: [String: Set<String>]) throws {
+        for (name, columns) in known.sorted(by: { $0.key < $1.key }) {
+            let present = Set(schema.byName[name]?.columns.map(\.name) ?? [])
+            for column in columns.subtracting(present).sorted() {
+                try drop(name, column)
+            }
+            if present.isEmpty {
+                try CaptureTables.forget(name, in: db)
+                try db.execute(
+                    sql: "DELETE FROM tidemark_served_column WHERE tbl = ?",
+                    arguments: [name]
+                )
+                try drop(name, "")
+            }
+        }
+    }
+
+    /// Notes that a column, or under the empty name the table, is gone.
+    private func drop(_ table: String, _ column: String) throws {
+        try db.execute(
+            sql: "DELETE FROM tidemark_served_column WHERE tbl = ? AND now = ?",
+            arguments: [table, column]
+        )
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO tidemark_served_column (tbl, col, now) VALUES (?, ?, '')",
+            arguments: [table, column]
+        )
+    }
+
+    /// Begins a new history when rows may have changed unseen.
+    ///
+    /// The epoch is made of the old one and of the rows, so that the same file gives the same.
+    private func renewEpoch(_ rebuilt: [SyncedTable]) throws {
+        guard !rebuilt.isEmpty else { return }
+        let zone = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
+        let (epoch, revision): (String, Int64) = (zone?["epoch"] ?? "", zone?["revision"] ?? 0)
+        let rows = try Digest.compute(
+            db,
+            schema: SyncSchema(tables: rebuilt),
+            zone: epoch,
+            revision: revision
+        ).hash
+        let hex = ContentHash.of("\(epoch) \(revision) \(rows)").utf8.prefix(32)
+        var text = String(decoding: hex, as: UTF8.self)
+        for offset in [20, 16, 12, 8] {
+            text.insert("-", at: text.index(text.startIndex, offsetBy: offset))
+        }
+        // What the old history had is known: nothing was forgotten.
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone"
+        )
+        try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [text])
+        try EngineConnection.prepare(db, schema: schema)
+    }
+
+    private func history() throws -> SchemaHistory {
+        var history = SchemaHistory()
+        for row in try Row.fetchAll(
+            db,
+            sql: "SELECT tbl, col, fill, now FROM tidemark_served_column ORDER BY tbl, col"
+        ) {
+            let (table, column): (String, String) = (row["tbl"], row["col"])
+            if let fill = row["fill"] as String? {
+                history.fills[table, default: [:]][column] = fill
+            }
+            guard let now = row["now"] as String? else { continue }
+            if column.isEmpty {
+                history.droppedTables.append(table)
+            } else if now.isEmpty {
+                history.dropped[table, default: []].append(column)
+            } else {
+                history.renames[table, default: [:]][column] = now
+            }
+        }
+        return history
+    }
+}

@@ -1,0 +1,304 @@
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkSQLiteStore
+import TidemarkTestSupport
+
+/// An app was updated before its server: what the server does not know yet stays, and goes out
+/// later.
+@Suite struct DeviceAheadTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
+        """
+    private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt')"
+    private static let grow = "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3;"
+
+    @Test
+    func `C3: a column that the server does not know keeps its values and is sent when it does`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try anna.writeOutside(Self.grow + "UPDATE notes SET stars = 5 WHERE id = 2")
+        anna = try await anna.reopened()
+        try await anna.write("INSERT INTO notes (text, stars) VALUES ('rake', 1)")
+        try await anna.write("UPDATE notes SET stars = 4 WHERE id = 1")
+        try await anna.write("UPDATE notes SET stars = 2, text = 'sea salt' WHERE id = 3")
+        try await ben.write("UPDATE notes SET done = 1")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        // Refused under `reject`: the text is the server's again, the new column is nobody else's.
+        for conflict in try await anna.engine.conflicts() {
+            try await anna.engine.resolve(conflict.id, .retry)
+        }
+        try await anna.engine.sync()
+        #expect(try await anna.engine.status().pendingChangeSets == 0)
+        #expect(
+            try await anna.rows("SELECT id, text, done, stars FROM notes ORDER BY id")
+                == ["1|milk|1|4", "2|bread|1|5", "3|sea salt|1|2", "4|rake|0|1"]
+        )
+        #expect(
+            try await cluster.rows("SELECT text FROM notes ORDER BY id") == [
+                "milk", "bread", "sea salt", "rake",
+            ]
+        )
+        try cluster.writeOutside(Self.grow)
+        let carla = try await cluster.device("carla")
+        try await cluster.converge(anna, carla)
+        #expect(
+            try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["4", "5", "2", "1"]
+        )
+    }
+
+    @Test func `a deletion that is refused brings back what only this file had`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try anna.writeOutside(Self.grow + "UPDATE notes SET stars = 5 WHERE id = 2")
+        anna = try await anna.reopened()
+        try await anna.engine.sync()
+        try await anna.write("DELETE FROM notes WHERE id = 2")
+        try await ben.write("UPDATE notes SET text = 'rye' WHERE id = 2")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        #expect(try await anna.rows("SELECT text, stars FROM notes WHERE id = 2") == ["rye|5"])
+    }
+
+    @Test
+    func `rule 1: two apps that filled a new column before the server had it do not overwrite`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        for device in [anna, ben] { try device.writeOutside(Self.grow) }
+        (anna, ben) = (try await anna.reopened(), try await ben.reopened())
+        try await anna.write("UPDATE notes SET stars = 1 WHERE id = 1")
+        try await ben.write(
+            "UPDATE notes SET stars = 2 WHERE id = 1; UPDATE notes SET stars = 2 WHERE id = 3"
+        )
+        try await anna.engine.sync()
+        try await ben.engine.sync()
+        try cluster.writeOutside(Self.grow)
+        try await anna.engine.sync()
+        try await ben.engine.sync()
+        #expect(try await ben.engine.conflicts().count == 1)
+        #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["1", "3", "3"])
+        let conflict = try #require(try await ben.engine.conflicts().first)
+        try await ben.engine.resolve(conflict.id, .retry)
+        try await cluster.converge(anna, ben)
+        #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["2", "3", "2"])
+    }
+
+    @Test func `C3: rows that a table had before the server knew it are this device's creations`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let grow = """
+            CREATE TABLE clubs (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, parent_id INTEGER REFERENCES clubs);
+            CREATE TABLE members (club_id INTEGER REFERENCES clubs, who TEXT, PRIMARY KEY (club_id, who));
+            ALTER TABLE notes ADD COLUMN club_id INTEGER REFERENCES clubs;
+            """
+        try anna.writeOutside(
+            grow + """
+                INSERT INTO clubs VALUES (1, 'Kiel', NULL), (2, 'Kiel II', 1);
+                INSERT INTO members VALUES (2, 'Anna');
+                UPDATE notes SET club_id = 2 WHERE id = 3;
+                """
+        )
+        anna = try await anna.reopened()
+        try await anna.engine.sync()
+        try cluster.writeOutside(grow + "INSERT INTO clubs (name) VALUES ('Lemgo')")
+        let ben = try await cluster.device("ben")
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await cluster.rows("SELECT id, name, parent_id FROM clubs ORDER BY id")
+                == ["1|Lemgo|", "2|Kiel|", "3|Kiel II|2"]
+        )
+        #expect(try await cluster.rows("SELECT * FROM members") == ["3|Anna"])
+        #expect(try await cluster.rows("SELECT club_id FROM notes WHERE id = 3") == ["3"])
+    }
+
+    @Test func `a reference that only this file has follows the record to its permanent id`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try anna.writeOutside(
+            """
+            ALTER TABLE notes ADD COLUMN follows INTEGER REFERENCES notes;
+            CREATE TABLE drafts (id INTEGER PRIMARY KEY, note_id INTEGER REFERENCES notes, text TEXT);
+            """
+        )
+        anna = try await anna.reopened()
+        try await anna.write("INSERT INTO notes (text) VALUES ('rake')")
+        try await anna.write("UPDATE notes SET follows = (SELECT max(id) FROM notes) WHERE id = 1")
+        try await anna.write("INSERT INTO drafts (note_id, text) SELECT max(id), 'x' FROM notes")
+        try await anna.engine.sync()
+        #expect(try await anna.rows("SELECT follows FROM notes WHERE id = 1") == ["4"])
+        #expect(try await anna.rows("SELECT note_id FROM drafts") == ["4"])
+        #expect(try await anna.rows("PRAGMA foreign_key_check") == [])
+    }
+
+    @Test func `C3: a rename that both declare, in either order, keeps the column one`()
+        async throws
+    {
+        for serverFirst in [true, false] {
+            let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+            let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+            try await anna.write("UPDATE notes SET text = 'captured before' WHERE id = 1")
+            try await anna.write("INSERT INTO notes (text) VALUES ('frozen')")
+            anna.transport.faults.add(.answerLost)
+            await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+            try await anna.write("UPDATE notes SET text = 'waits' WHERE id = 2")
+            var store = cluster.store
+            if serverFirst { store = try await Self.renameServer(cluster) }
+            try anna.writeOutside(
+                "ALTER TABLE notes RENAME COLUMN text TO body; UPDATE notes SET body = 'after' WHERE id = 3"
+            )
+            let new = try await Self.renamed(anna, to: store)
+            try await new.sync()
+            let old = try await SyncEngine(
+                DatabasePool(path: ben.path),
+                server: "http://cluster.test",
+                transport: InProcessTransport(to: store)
+            )
+            try await old.sync()
+            #expect(
+                try await ben.rows("SELECT text FROM notes ORDER BY id")
+                    == ["captured before", "waits", "after", "frozen"]
+            )
+            try ben.writeOutside("UPDATE notes SET text = 'by the old app' WHERE id = 1")
+            try await old.sync()
+            if !serverFirst { store = try await Self.renameServer(cluster) }
+            let last = try await Self.renamed(anna, to: store)
+            try await last.sync()
+            #expect(
+                try await anna.rows("SELECT body FROM notes ORDER BY id")
+                    == ["by the old app", "waits", "after", "frozen"]
+            )
+            #expect(
+                try await cluster.rows("SELECT body FROM notes ORDER BY id")
+                    == ["by the old app", "waits", "after", "frozen"]
+            )
+        }
+    }
+
+    private static func renameServer(_ cluster: Cluster) async throws -> EmbeddedStore {
+        try cluster.writeOutside("ALTER TABLE notes RENAME COLUMN text TO body")
+        return try EmbeddedStore(
+            path: cluster.zonePath,
+            newEpoch: UUID(),
+            renames: [ColumnRename(table: "notes", old: "text", new: "body")]
+        )
+    }
+
+    private static func renamed(_ device: TestDevice, to store: EmbeddedStore) async throws
+        -> SyncEngine
+    {
+        try await SyncEngine(
+            DatabasePool(path: device.path),
+            server: "http://cluster.test",
+            transport: InProcessTransport(to: store),
+            renames: ["notes.text": "notes.body"]
+        )
+    }
+
+    @Test func `rule 10: an edit of a column that the app dropped is sent all the same`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try await anna.write("UPDATE notes SET done = 7 WHERE id = 1")
+        try anna.writeOutside(
+            """
+            CREATE TABLE fresh (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL);
+            INSERT INTO fresh SELECT id, text FROM notes; DROP TABLE notes; ALTER TABLE fresh RENAME TO notes;
+            """
+        )
+        anna = try await anna.reopened()
+        try await anna.engine.sync()
+        #expect(try await cluster.rows("SELECT done FROM notes ORDER BY id") == ["7", "0", "0"])
+        // And when it comes back, the zone's values come back.
+        try anna.writeOutside("ALTER TABLE notes ADD COLUMN done INTEGER DEFAULT 0")
+        anna = try await anna.reopened()
+        try await cluster.converge(anna)
+    }
+
+    @Test func `what a migration wrote into a table that it rebuilt is found by comparing`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try anna.writeOutside(
+            """
+            CREATE TABLE fresh (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL CHECK (text <> ''),
+                done INTEGER DEFAULT 0);
+            INSERT INTO fresh SELECT id, upper(text), done FROM notes WHERE id < 3;
+            DROP TABLE notes; ALTER TABLE fresh RENAME TO notes;
+            INSERT INTO notes (text) VALUES ('without a trigger');
+            """
+        )
+        try await ben.write("UPDATE notes SET done = 5 WHERE id = 2")
+        try await ben.engine.sync()
+        anna = try await anna.reopened()
+        try await anna.engine.sync()
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await cluster.rows("SELECT id, text, done FROM notes ORDER BY id")
+                == ["1|MILK|1", "2|BREAD|5", "4|without a trigger|0"]
+        )
+    }
+
+    @Test func `a rebuilt table that needs a snapshot keeps what nobody captured as a conflict`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try anna.writeOutside(
+            """
+            CREATE TABLE fresh (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, done INTEGER DEFAULT 0);
+            INSERT INTO fresh SELECT id, upper(text), done FROM notes;
+            DROP TABLE notes; ALTER TABLE fresh RENAME TO notes;
+            """
+        )
+        try cluster.writeOutside(
+            "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
+        )
+        anna = try await anna.reopened()
+        try await anna.engine.sync()
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.records.map(\.mine).first == #"{"text":"MILK"}"#)
+        try await anna.engine.resolve(conflict.id, .retry)
+        try await cluster.converge(anna)
+        #expect(
+            try await cluster.rows("SELECT text FROM notes ORDER BY id") == [
+                "MILK", "BREAD", "SALT",
+            ]
+        )
+    }
+
+    @Test func `C3: keys and types that can not be converted are one error that names both`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        try anna.writeOutside(
+            """
+            CREATE TABLE fresh (id INTEGER PRIMARY KEY AUTOINCREMENT, text BLOB, done INTEGER DEFAULT 0);
+            INSERT INTO fresh SELECT * FROM notes; DROP TABLE notes; ALTER TABLE fresh RENAME TO notes;
+            """
+        )
+        let reopened = try await anna.reopened()
+        try await reopened.write("UPDATE notes SET done = 1 WHERE id = 1")
+        let error = await #expect(throws: TidemarkError.self) { try await reopened.engine.sync() }
+        #expect(error?.code == .schemaMismatch)
+        #expect(error?.message.contains("BLOB in this file and TEXT in the zone") == true)
+        #expect(try await reopened.engine.status().pendingChangeSets == 1)
+    }
+}

@@ -1,0 +1,275 @@
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// The server's tables have grown; apps of an older version go on syncing.
+@Suite struct ServerAheadTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
+        CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
+        """
+    private static let seed = """
+        INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt');
+        INSERT INTO tags VALUES ('home', 'red'), ('work', 'blue')
+        """
+    private static let grow = """
+        ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3;
+        ALTER TABLE tags ADD COLUMN icon BLOB;
+        """
+
+    private static func events(of device: TestDevice) async throws -> [SyncEvent] {
+        try await device.events { try await device.engine.sync() }
+    }
+
+    @Test func `case 54: what an old app received and did not know is there after its migration`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        // No restart: the server notices the next time that it is asked.
+        try cluster.writeOutside(
+            Self.grow
+                + "UPDATE notes SET stars = 5 WHERE id = 2; UPDATE tags SET icon = x'00ff' WHERE name = 'work'"
+        )
+        let ben = try await cluster.device("ben")
+        try await ben.write("INSERT INTO notes (text, stars) VALUES ('rake', NULL)")
+        try await ben.write("UPDATE notes SET stars = 1, text = 'oat milk' WHERE id = 1")
+        try await ben.engine.sync()
+        #expect(
+            try await Self.events(of: anna).allSatisfy {
+                if case .snapshotTaken = $0 { false } else { true }
+            }
+        )
+        #expect(
+            try await anna.rows("SELECT id, text FROM notes ORDER BY id")
+                == ["1|oat milk", "2|bread", "3|salt", "4|rake"]
+        )
+        // An app's release later.
+        try anna.writeOutside(Self.grow)
+        anna = try await anna.reopened()
+        #expect(
+            try await anna.rows("SELECT id, stars FROM notes ORDER BY id") == [
+                "1|1", "2|5", "3|3", "4|",
+            ]
+        )
+        #expect(try await Self.events(of: anna).isEmpty)
+        try await cluster.converge(anna, ben)
+    }
+
+    @Test func `case 55: an old app that replaces whole rows erases nothing that it does not know`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try cluster.writeOutside(
+            Self.grow + "UPDATE notes SET stars = 5; UPDATE tags SET icon = x'01'"
+        )
+        try await anna.engine.sync()
+        try await ben.engine.sync()
+        try anna.writeOutside("INSERT OR REPLACE INTO notes VALUES (1, 'oat milk', 1)")
+        try await anna.write(
+            "DELETE FROM tags WHERE name = 'home'; INSERT INTO tags VALUES ('home', 'green')"
+        )
+        try await anna.write("UPDATE notes SET text = text || '!' WHERE id = 2")
+        // A replay of all that, over an answer that changes the same record.
+        try await anna.engine.sync()
+        try await cluster.converge2(anna, ben)
+        #expect(
+            try await cluster.rows("SELECT id, text, done, stars FROM notes ORDER BY id")
+                == ["1|oat milk|1|5", "2|bread!|0|5", "3|salt|0|5"]
+        )
+        #expect(
+            try await cluster.rows("SELECT name, colour, hex(icon) FROM tags ORDER BY name")
+                == ["home|green|01", "work|blue|01"]
+        )
+    }
+
+    @Test func `C3: a record of an old app gets the server's defaults, and the app learns them`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try cluster.writeOutside(Self.grow)
+        try await anna.write("INSERT INTO notes (text) VALUES ('rake')")
+        try await anna.engine.sync()
+        try await anna.write("UPDATE notes SET text = 'new rake' WHERE text = 'rake'")
+        #expect(try await cluster.rows("SELECT text, stars FROM notes WHERE id = 4") == ["rake|3"])
+        // Another default than the server's: it counts for nobody's rows but its own.
+        try anna.writeOutside(
+            "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 0; ALTER TABLE tags ADD COLUMN icon BLOB"
+        )
+        anna = try await anna.reopened()
+        #expect(try await anna.rows("SELECT DISTINCT stars FROM notes") == ["3"])
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 4") == ["new rake"])
+    }
+
+    @Test func `C3: rows of a table that an old app does not know wait until it does`() async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let grow = """
+            CREATE TABLE labels (note_id INTEGER REFERENCES notes ON DELETE CASCADE,
+                tag TEXT REFERENCES tags, weight REAL, PRIMARY KEY (note_id, tag)) WITHOUT ROWID;
+            CREATE TABLE clubs (id INTEGER PRIMARY KEY, name TEXT, data BLOB);
+            """
+        try cluster.writeOutside(
+            grow + """
+                INSERT INTO labels VALUES (1, 'home', 0.1), (2, 'work', 1e300), (3, 'home', NULL);
+                INSERT INTO clubs VALUES (7, 'Kiel', x'00')
+                """
+        )
+        let ben = try await cluster.device("ben")
+        try await anna.engine.sync()
+        try await ben.write(
+            "UPDATE labels SET weight = 2.5 WHERE note_id = 2; DELETE FROM labels WHERE note_id = 3"
+        )
+        try await ben.write("INSERT INTO clubs (name) VALUES ('Lemgo')")
+        try await ben.engine.sync()
+        // The old app's cascade knows nothing of labels; the server's does.
+        try await anna.write("DELETE FROM notes WHERE id = 1")
+        try await anna.engine.sync()
+        try await anna.engine.sync()
+        #expect(try await cluster.rows("SELECT note_id, tag FROM labels") == ["2|work"])
+        try anna.writeOutside(grow)
+        anna = try await anna.reopened()
+        #expect(try await anna.rows("SELECT note_id, tag, weight FROM labels") == ["2|work|2.5"])
+        #expect(
+            try await anna.rows("SELECT id, name FROM clubs ORDER BY id") == ["7|Kiel", "8|Lemgo"]
+        )
+        try await cluster.converge(anna, ben)
+    }
+
+    @Test
+    func
+        `rule 10: edits that wait survive the app's migration, and so do those captured before it`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try cluster.writeOutside(Self.grow + "UPDATE notes SET stars = 4 WHERE id = 1")
+        try await anna.engine.sync()
+        try await anna.write("INSERT INTO notes (text) VALUES ('frozen')")
+        anna.transport.faults.add(.answerLost)
+        await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        try await anna.write("INSERT INTO notes (text) VALUES ('waiting')")
+        try await anna.write(
+            "UPDATE notes SET done = 1 WHERE id = 1; DELETE FROM notes WHERE id = 3"
+        )
+        try anna.writeOutside(
+            Self.grow + "UPDATE notes SET stars = 9 WHERE text IN ('frozen', 'waiting')"
+        )
+        anna = try await anna.reopened()
+        try await anna.write("UPDATE notes SET stars = 8 WHERE id = 2")
+        try await cluster.converge(anna)
+        #expect(
+            try await cluster.rows("SELECT text, done, stars FROM notes ORDER BY id")
+                == ["milk|1|4", "bread|0|8", "frozen|0|9", "waiting|0|9"]
+        )
+        #expect(try await anna.engine.conflicts().isEmpty)
+    }
+
+    @Test func `rule 1: a migration that computes other values than the zone has overwrites none`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try cluster.writeOutside(Self.grow + "UPDATE notes SET stars = 5 WHERE id = 1")
+        try await anna.engine.sync()
+        try anna.writeOutside(Self.grow + "UPDATE notes SET stars = length(text)")
+        anna = try await anna.reopened()
+        #expect(try await anna.rows("SELECT stars FROM notes ORDER BY id") == ["5", "5", "4"])
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.records.map(\.mine) == [#"{"stars":4}"#])
+        #expect(conflict.records.map(\.theirs) == [#"{"stars":5}"#])
+        try await anna.engine.resolve(conflict.id, .retry)
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["4", "5", "4"])
+    }
+
+    @Test func `an old app that needs a snapshot keeps what it does not know of it`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try cluster.writeOutside(
+            Self.grow + """
+                UPDATE notes SET stars = 5; CREATE TABLE clubs (id INTEGER PRIMARY KEY, name TEXT);
+                INSERT INTO clubs (name) VALUES ('Kiel');
+                """
+        )
+        let ben = try await cluster.device("ben")
+        try cluster.writeOutside(
+            "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
+        )
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.engine.sync()
+        try anna.writeOutside(Self.grow + "CREATE TABLE clubs (id INTEGER PRIMARY KEY, name TEXT)")
+        anna = try await anna.reopened()
+        #expect(try await anna.rows("SELECT DISTINCT stars FROM notes") == ["5"])
+        #expect(try await anna.rows("SELECT * FROM clubs") == ["1|Kiel"])
+        try await cluster.converge(anna, ben)
+    }
+
+    @Test
+    func `a table that was rebuilt at the server begins a new history, and nothing is overwritten`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("UPDATE notes SET text = 'mine' WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'also mine' WHERE id = 2")
+        try cluster.writeOutside(
+            """
+            CREATE TABLE fresh (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0 CHECK (done < 9));
+            INSERT INTO fresh SELECT id, CASE id WHEN 1 THEN 'unseen' ELSE text END, done FROM notes;
+            DROP TABLE notes; ALTER TABLE fresh RENAME TO notes;
+            """
+        )
+        try await anna.engine.sync()
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await cluster.rows("SELECT text FROM notes ORDER BY id") == [
+                "unseen", "also mine", "salt",
+            ]
+        )
+        #expect(try await anna.engine.conflicts().count == 1)
+    }
+
+    @Test func `deviceBehind: a column that the server needs and an old app can not fill is named`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: Self.schema,
+            seed: Self.seed,
+            policies: ["notes": .columns]
+        )
+        let anna = try await cluster.device("anna")
+        try cluster.writeOutside(
+            """
+            CREATE TABLE fresh (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0, owner TEXT NOT NULL);
+            INSERT INTO fresh SELECT *, 'nobody' FROM notes; DROP TABLE notes; ALTER TABLE fresh RENAME TO notes;
+            """
+        )
+        try await anna.write("INSERT INTO notes (text) VALUES ('rake')")
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.reasons.map(\.rule) == ["deviceBehind"])
+        #expect(conflict.reasons.first?.columns == ["owner"])
+        // Everything else flows.
+        #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+    }
+}
+
+extension Cluster {
+    /// Syncs devices of different versions until nothing waits.
+    func converge2(_ devices: TestDevice...) async throws {
+        for _ in 0..<3 { for device in devices { try await device.engine.sync() } }
+        for device in devices {
+            let pending = try await device.engine.status().pendingChangeSets
+            #expect(pending == 0)
+        }
+    }
+}
