@@ -35,9 +35,13 @@ import TidemarkCore
             limits.jsonDepthMax, limits.relatedRecordsMax, limits.columnsPerTableMax,
             limits.nameBytesMax, Int(limits.clockSkewMillisecondsMax),
             limits.overruledPerAnswerMax, limits.mergesMax,
+            limits.compactionStepMin, limits.compactionStepMax, limits.keptChangeSetsMax,
+            limits.keptBytesMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
-        #expect(bounds.count == Mirror(reflecting: limits).children.count)
+        // All revisions are kept unless somebody says how many.
+        #expect(limits.revisionsKept == nil)
+        #expect(bounds.count + 1 == Mirror(reflecting: limits).children.count)
     }
 
     @Test func `names of the protocol do not double as names of a table's part`() {
