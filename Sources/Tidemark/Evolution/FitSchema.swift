@@ -56,6 +56,7 @@ struct FitSchema {
         for (table, names) in step.renames { try RenameWaiting(db: db).rename(names, of: table) }
         for name in step.forgotten { try CaptureTables.forget(name, in: db) }
         try install(new.common)
+        try captureRebuilt(step.new)
         try DeviceFile.whileApplying(db) { try take(step) }
         if step.hasLost { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
         try keep(new, served)
@@ -107,6 +108,41 @@ struct FitSchema {
                 """,
             arguments: ["[" + rebuilt.map(ChangeSetJSON.quote).joined(separator: ",") + "]"]
         )
+    }
+
+    /// Captures what was written into waiting records of rebuilt tables: what they should be is
+    /// known here, and the next answer would rewind them.
+    private func captureRebuilt(_ schema: SyncSchema) throws {
+        for table in try CompareRebuilt.tables(DeviceFile(db)) {
+            let key = RowJSON.key(table, alias: "t.")
+            let literal = SQLText.literal(table.name)
+            let unserved = Set(
+                schema.difference.unservedColumns[table.name, default: []].map(\.name)
+            )
+            let values = table.valueColumns.map(\.name).filter { !unserved.contains($0) }.map {
+                name -> (String, String) in
+                let path = SQLText.literal("$.\"\(name)\"")
+                let expected = """
+                    coalesce((SELECT o.attributes -> \(path) FROM tidemark_outbox AS o
+                    WHERE o.tbl = \(literal) AND o.key = \(key) AND json_type(o.attributes, \(path)) IS NOT NULL
+                    ORDER BY o.seq DESC LIMIT 1), (SELECT b.image -> \(path) FROM tidemark_base AS b
+                    WHERE b.tbl = \(literal) AND b.key = \(key)), tidemark_key(t.\(SQLText.name(name))))
+                    """
+                return (name, "tidemark_decode(\(expected))")
+            }
+            guard !values.isEmpty else { continue }
+            let differs = values.map { name, value in
+                "tidemark_key(t.\(SQLText.name(name))) IS NOT tidemark_key(\(value))"
+            }
+            try CaptureAddedColumns(
+                table,
+                before: Dictionary(uniqueKeysWithValues: values),
+                where: """
+                    EXISTS (SELECT 1 FROM tidemark_base AS b WHERE b.tbl = \(literal) AND b.key = \(key))
+                    AND (\(differs.joined(separator: " OR ")))
+                    """
+            ).run(db)
+        }
     }
 
     private func take(_ step: SchemaStep) throws {

@@ -14,8 +14,11 @@ package enum SchemaText {
         let added: [String: String]?
         /// The names that columns have now, by former name.
         let renamed: [String: String]?
-        /// The columns that are gone; nil together with an empty `sql` for a table that is.
+        /// The columns that are gone; empty together with `sql` for a table that is.
         let dropped: [String]?
+
+        /// Whether the table is gone: old revisions name it still.
+        var isGone: Bool { sql.isEmpty && dropped == [] }
     }
 
     /// The virtual machine steps after which a statement is stopped.
@@ -44,7 +47,7 @@ package enum SchemaText {
                 policy: "",
                 added: nil,
                 renamed: nil,
-                dropped: nil
+                dropped: []
             )
         }
         return String(decoding: try encoder.encode(tables + gone), as: UTF8.self)
@@ -82,7 +85,7 @@ package enum SchemaText {
             renames: tables.reduce(into: [:]) { $0[$1.name] = $1.renamed }
         )
         history.dropped = tables.reduce(into: [:]) { $0[$1.name] = $1.dropped }
-        history.droppedTables = tables.filter(\.sql.isEmpty).map(\.name)
+        history.droppedTables = tables.filter(\.isGone).map(\.name)
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA trusted_schema = OFF") }
@@ -90,7 +93,7 @@ package enum SchemaText {
         return try scratch.write { db in
             // A `CREATE TABLE ... AS SELECT` must not keep a device busy for ever.
             sqlite3_progress_handler(db.sqliteConnection, stepsMax, { _ in 1 }, nil)
-            for table in tables where !table.sql.isEmpty {
+            for table in tables where !table.isGone {
                 try make("CREATE TABLE ", table.sql, in: db)
                 for index in table.indexes {
                     let isUnique = index.hasPrefix("CREATE UNIQUE")
