@@ -76,11 +76,16 @@ let package = Package(
         ),
         // What happened in a run, and whether it may have; knows nothing of the code it judges.
         .target(name: "TidemarkHistory"),
+        // A disk in memory whose calls fail and whose power goes, for tests and simulations.
+        .target(
+            name: "CFaultVFS",
+            dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]
+        ),
         .target(
             name: "TidemarkTestSupport",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkSQLiteStore",
-                "TidemarkHTTP", "TidemarkServer",
+                "CFaultVFS", "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite",
+                "TidemarkSQLiteStore", "TidemarkHTTP", "TidemarkServer",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -151,6 +156,14 @@ let package = Package(
             ]
         ),
         .testTarget(name: "SimulationTests", dependencies: ["TidemarkSimulation"]),
+        .testTarget(
+            name: "StorageTests",
+            dependencies: [
+                "Tidemark", "TidemarkCore", "TidemarkServer", "TidemarkSQLite",
+                "TidemarkSQLiteStore", "TidemarkTestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import GRDB
 import TidemarkCore
+import TidemarkSQLite
 
 /// Everything that the command line shows goes through here.
 enum Terminal {
@@ -66,8 +67,11 @@ enum Terminal {
             note("  what to do: \(error.fix)")
             throw exitCode(of: error)
         } catch let error as DatabaseError {
-            note("tidemark: SQLite cannot go on: \(error.message ?? "no reason given")")
-            note("  what to do: check that the file is a database and that its disk has room.")
+            let typed = TidemarkError(storage: error, of: "the file")
+            let words = "SQLite cannot go on: \(error.message ?? "no reason given")"
+            note("tidemark: \(typed?.message ?? words)")
+            let cure = "Check that the file is a database and that its disk has room."
+            note("  what to do: \(typed?.fix ?? cure)")
             throw ExitCode.failure
         } catch let error as UnsyncableSchema {
             note("tidemark: \(error)")

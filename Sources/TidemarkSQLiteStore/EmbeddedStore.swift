@@ -2,6 +2,7 @@ public import Foundation
 import GRDB
 import Synchronization
 public import TidemarkCore
+import TidemarkGzip
 public import TidemarkServer
 import TidemarkSQLite
 
@@ -10,8 +11,8 @@ import TidemarkSQLite
 /// The shell around ``ZoneTransaction`` and the handler.
 ///
 /// Opened on an existing file it adopts what is there. Commits are durable (`synchronous = FULL`)
-/// before the answer leaves; SQLite runs on GRDB's own threads, never on the cooperative pool. Safe
-/// to use from any task.
+/// before the answer leaves; SQLite runs on GRDB's own threads, never on the cooperative pool.
+/// Safe to use from any task.
 public final class EmbeddedStore: SyncService {
     /// What the zone's tables are now.
     public var schema: SyncSchema { served.withLock(\.schema) }
@@ -19,6 +20,9 @@ public final class EmbeddedStore: SyncService {
     public let skippedTables: [String]
     /// The zone's name.
     public static let zoneName = "main"
+
+    /// What clients are told instead of the path.
+    private static let fileName = "the zone's file"
 
     private let pool: DatabasePool
     private let handler: SyncHandler
@@ -71,21 +75,26 @@ public final class EmbeddedStore: SyncService {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.zone"
-        pool = try DatabasePool(path: path, configuration: configuration)
-        let opened = try pool.writeWithoutTransaction { db in
-            // GRDB chooses NORMAL with WAL; what was acknowledged must survive a power cut.
-            let flush = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "FULL"
-            try db.execute(sql: "PRAGMA synchronous = \(flush)")
-            var opened: (adoption: ZoneAdoption, served: ServedSchema)?
-            try db.inTransaction(.immediate) {
-                if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {
-                    try db.execute(sql: schemaSQL)
+        let pool = try TidemarkError.typingStorage(of: path) {
+            try DatabasePool(path: path, configuration: configuration)
+        }
+        self.pool = pool
+        let opened = try TidemarkError.typingStorage(of: path) {
+            try pool.writeWithoutTransaction { db in
+                // GRDB chooses NORMAL with WAL; what was acknowledged must survive a power cut.
+                let flush = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "EXTRA"
+                try db.execute(sql: "PRAGMA synchronous = \(flush)")
+                var opened: (adoption: ZoneAdoption, served: ServedSchema)?
+                try db.inTransaction(.immediate) {
+                    if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {
+                        try db.execute(sql: schemaSQL)
+                    }
+                    let adoption = try adopt(db, renames, isRestored)
+                    opened = (adoption, try ServedSchema(adoption.schema, in: db))
+                    return .commit
                 }
-                let adoption = try adopt(db, renames, isRestored)
-                opened = (adoption, try ServedSchema(adoption.schema, in: db))
-                return .commit
+                return opened
             }
-            return opened
         }
         guard let opened else {
             throw TidemarkError(
@@ -118,7 +127,17 @@ public final class EmbeddedStore: SyncService {
                 try transaction.absorbOutsideChanges()
                 return (try transaction.zone(), served.schema)
             }
-            if let file = try await snapshots.snapshot(at: state, of: schema) { return file }
+            do {
+                if let file = try await snapshots.snapshot(at: state, of: schema) { return file }
+            } catch let GzipError.fileFailed(operation, _, reason) {
+                throw TidemarkError(
+                    .storageFailed,
+                    "The server cannot \(operation) a snapshot's file: \(reason).",
+                    fix: "Make room on the server's disk, beside the zone's file; then try again."
+                )
+            } catch {
+                throw TidemarkError.typed(error, of: "the zone's file or its snapshot")
+            }
         }
         throw TidemarkError(
             .unavailable,
@@ -151,7 +170,7 @@ public final class EmbeddedStore: SyncService {
     public func digest(zone: String) async throws -> ZoneDigest {
         try check(zone)
         let schema = try await inTransaction { _, served in served.schema }
-        return try await pool.read { db in
+        return try await reading { db in
             let revision = try Int64.fetchOne(db, sql: "SELECT revision FROM tidemark_zone") ?? 0
             return try Digest.compute(db, schema: schema, zone: zone, revision: revision)
         }
@@ -198,6 +217,16 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
+    private func reading<Result: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await pool.read(body)
+        } catch {
+            throw TidemarkError.typed(error, of: Self.fileName)
+        }
+    }
+
     /// Runs `body` in a transaction on the tables as they are now.
     private func inTransaction<Result: Sendable>(
         _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> Result
@@ -221,12 +250,8 @@ public final class EmbeddedStore: SyncService {
                 }
                 // What was altered counts as known only when following it is on disk.
                 if let followed { self.served.withLock { $0 = followed } }
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-                throw TidemarkError(
-                    .unavailable,
-                    "Another program holds the zone's file locked.",
-                    fix: "Try again in a moment."
-                )
+            } catch {
+                throw TidemarkError.typed(error, of: Self.fileName)
             }
             guard let result else {
                 throw TidemarkError(

@@ -37,14 +37,14 @@ import TidemarkCore
 
     private static let retried: [ErrorCode] = [
         .unreachable, .invalidResponse, .unavailable, .internalFailure,
-        .predecessorMissing, .syncInProgress,
+        .predecessorMissing, .syncInProgress, .storageFailed,
     ]
     private static let resynced: [ErrorCode] = [.snapshotRequired, .epochMismatch, .revisionAhead]
     private static let permanent: [ErrorCode] = [
         .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue,
         .invalidKey, .unknownTemporaryId, .brokenReference, .constraintViolated, .tooLarge,
         .schemaMismatch, .changeSetIdReused, .unknownZone, .unsyncableSchema, .unusableFile,
-        .invalidArgument,
+        .invalidArgument, .fileDamaged,
     ]
 
     @Test func `what to do follows from the code alone`() {

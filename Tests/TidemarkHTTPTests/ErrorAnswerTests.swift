@@ -15,7 +15,8 @@ import TidemarkCore
         (.epochMismatch, 409), (.schemaMismatch, 409), (.changeSetIdReused, 409),
         (.predecessorMissing, 409), (.identityInUse, 409), (.snapshotRequired, 410),
         (.tooLarge, 413), (.unsupportedEncoding, 415), (.brokenReference, 422),
-        (.constraintViolated, 422), (.unavailable, 503), (.internalFailure, 500),
+        (.constraintViolated, 422), (.unavailable, 503), (.storageFailed, 503), (.fileDamaged, 500),
+        (.internalFailure, 500),
         (.unusableFile, 500), (.unsyncableSchema, 500), (.unreachable, 500),
         (.invalidResponse, 500), (ErrorCode(rawValue: "someLaterCode"), 500),
     ]
@@ -41,7 +42,7 @@ import TidemarkCore
             #expect(try answer.error == thrown)
             #expect(answer.text.contains(#""recovery":"\#(thrown.recovery.rawValue)""#))
             let retryAfter = answer.headers.first(name: "Retry-After")
-            #expect(retryAfter == (code == .unavailable ? "5" : nil))
+            #expect(retryAfter == (status == 503 ? "5" : nil))
         }
     }
 

@@ -5,7 +5,10 @@ enum Layers {
     static let tools = [
         "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkCLI",
     ]
-    static let inOrder = ["CZlib"] + client + server + tools
+    static let inOrder = ["CZlib", faults] + client + server + tools
+
+    /// The disk that fails on demand; nothing that ships in an app or a server may reach it.
+    static let faults = "CFaultVFS"
 
     /// Libraries that only a server needs; an app must not have to compile them.
     static let serverLibraries = ["Hummingbird", "HummingbirdCore", "ArgumentParser"]
@@ -25,6 +28,9 @@ func wrongImports(_ path: String, _ text: SwiftText) -> [Finding] {
         }
         if !isClient, module == "Tidemark", Layers.server.contains(parts[1]) {
             return Finding(path, line, "a server target imports `Tidemark`, which is the device's")
+        }
+        if module == Layers.faults, !Layers.tools.contains(parts[1]) {
+            return Finding(path, line, "`\(module)` breaks disks: only tools and tests import it")
         }
         guard let other = Layers.inOrder.firstIndex(of: module), other >= rank else { return nil }
         return Finding(path, line, "`\(parts[1])` stands below `\(module)`: import downwards only")

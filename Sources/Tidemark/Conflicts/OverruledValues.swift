@@ -52,12 +52,11 @@ struct OverruledValues {
         let reasons = try String.fetchOne(
             db,
             sql: """
-                SELECT json_group_array(json_object('table', value ->> '$.table',
-                    'key', json(value -> '$.key'),
-                    'columns', json((
-                        SELECT json_group_array(j.key) FROM json_each(value, '$.lost') AS j)),
+                SELECT json_group_array(json_object('table', r.value ->> '$.table',
+                    'key', json(r.value -> '$.key'), 'columns', json((
+                        SELECT json_group_array(j.key) FROM json_each(r.value, '$.lost') AS j)),
                     'rule', ?2, 'message', ?3))
-                FROM json_each(?1) WHERE type = 'object'
+                FROM json_each(?1) AS r WHERE r.type = 'object'
                 """,
             arguments: [records, ConflictRule.overruled.rawValue, Self.message]
         )

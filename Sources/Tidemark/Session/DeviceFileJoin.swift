@@ -41,6 +41,14 @@ public struct DeviceFileJoin: Sendable {
         path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
+        try await join(path: path, progress: progress) { _ in }
+    }
+
+    private func join(
+        path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void,
+        takeOver: @escaping @Sendable (Database) throws -> Void
+    ) async throws -> DeviceStatus {
         guard !FileManager.default.fileExists(atPath: path) else {
             throw TidemarkError(
                 .unusableFile,
@@ -54,22 +62,71 @@ public struct DeviceFileJoin: Sendable {
         defer { SnapshotScratch.remove(scratch) }
         SnapshotScratch.remove(scratch)
         try await transport.snapshot(zone: zone, to: snapshot, progress: progress)
-        let status = try await make(scratch, from: snapshot)
+        let status = try await make(scratch, from: snapshot, takeOver)
         try FileManager.default.moveItem(atPath: scratch, toPath: path)
         return status
     }
 
-    private func make(_ scratch: String, from snapshot: String) async throws -> DeviceStatus {
+    /// Makes a new file in place of a damaged one: the rows from the server, and from the damaged
+    /// file what waits in it, edits, outbox and conflicts.
+    ///
+    /// The new file is the same device. The damaged one is not changed; it must not be synced
+    /// again.
+    ///
+    /// - Parameters:
+    ///   - path: Where the new file will be; nothing may be there.
+    ///   - damaged: The damaged file, which no program may write meanwhile.
+    ///   - progress: Told the compressed bytes received so far, and how many there will be.
+    /// - Returns: The status of the device in its new file.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with the code `fileDamaged` when what waits
+    ///   cannot be read; then there is no new file.
+    public func rescue(
+        path: String,
+        damaged: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
+    ) async throws -> DeviceStatus {
+        let copy = "\(path).damaged"
+        defer { SnapshotScratch.remove(copy) }
+        SnapshotScratch.remove(copy)
+        // Reading a file that was not closed well changes it, so a copy is read.
+        for suffix in ["", "-wal", "-journal"]
+        where FileManager.default.fileExists(atPath: damaged + suffix) {
+            try FileManager.default.copyItem(atPath: damaged + suffix, toPath: copy + suffix)
+        }
+        let (now, newID) = (environment.now(), environment.newID)
+        return try await join(path: path, progress: progress) { db in
+            try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID).takeOver()
+        }
+    }
+
+    private func make(
+        _ scratch: String,
+        from snapshot: String,
+        _ takeOver: @escaping @Sendable (Database) throws -> Void
+    ) async throws -> DeviceStatus {
+        do {
+            return try await fill(scratch, from: snapshot, takeOver)
+        } catch {
+            throw TidemarkError.typed(error, of: scratch)
+        }
+    }
+
+    private func fill(
+        _ scratch: String,
+        from snapshot: String,
+        _ takeOver: @escaping @Sendable (Database) throws -> Void
+    ) async throws -> DeviceStatus {
         let database = try DatabaseQueue(path: scratch)
         let (server, zone, newID) = (server, zone, environment.newID)
         let now = environment.now()
         let status = try await database.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.execute(sql: "PRAGMA synchronous = EXTRA")
             _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).join(
                 device: newID(),
                 server: server,
                 zone: zone
             )
+            try takeOver(db)
             return try DeviceStatus(db)
         }
         try database.close()
@@ -94,6 +151,13 @@ extension SyncEngine {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
     public static func status(in db: Database) throws -> DeviceStatus { try DeviceStatus(db) }
+
+    /// The server and zone that a file has joined, also when the rest of the file is damaged.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined none, or says so no more.
+    public static func membership(ofFileAt path: String) throws -> (server: String, zone: String) {
+        try RescueOutbox.membership(ofFileAt: path)
+    }
 
     /// Ends the event streams that were handed out so far, once what was sent has been read.
     public func finishEvents() { eventHub.finish() }

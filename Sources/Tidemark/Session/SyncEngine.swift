@@ -7,9 +7,9 @@ import TidemarkSQLite
 ///
 /// The one object that an app makes.
 ///
-/// The app goes on using its GRDB database with ordinary SQL, records and observations; triggers in
-/// the file capture what it, or any other program, writes. The engine carries change sets to the
-/// server and the answers into the tables.
+/// The app goes on using its GRDB database with ordinary SQL, records and observations; triggers
+/// in the file capture what it, or any other program, writes. The engine carries change sets to
+/// the server and the answers into the tables.
 ///
 /// ```swift
 /// let sync = try await SyncEngine(database, server: "https://sync.example.org")
@@ -17,8 +17,8 @@ import TidemarkSQLite
 /// for await event in sync.events { ... }    // conflicts, remote changes, new ids
 /// ```
 ///
-/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()`` share
-/// it.
+/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()``
+/// share it.
 public actor SyncEngine {
     /// What an engine takes from the world.
     ///
@@ -105,22 +105,25 @@ public actor SyncEngine {
         let renames = try renames.sorted { $0.key < $1.key }.map {
             try ColumnRename($0.key, to: $0.value)
         }
-        try await database.writeWithoutTransaction { db in
-            // GRDB chooses NORMAL with WAL: a power cut could forget an edit that the server
-            // already has.
-            try db.execute(sql: "PRAGMA synchronous = FULL")
-            // Another program may be writing just now: wait for it, unless the app has said how.
-            if case .immediateError = db.configuration.busyMode {
-                try db.execute(sql: "PRAGMA busy_timeout = 5000")
-            }
-            try Transaction.withoutForeignKeys(db) {
-                try PrepareDevice(db: db).prepare(
-                    server: server,
-                    zone: zone,
-                    renames: renames,
-                    now: now(),
-                    newID: newID
-                )
+        try await database.typingStorage {
+            try await database.writeWithoutTransaction { db in
+                // GRDB chooses NORMAL with WAL: a power cut could forget an edit that the server
+                // already has. EXTRA is FULL there; with a rollback journal it also flushes the
+                // journal's removal, without which a power cut undoes the last commit.
+                try db.execute(sql: "PRAGMA synchronous = EXTRA")
+                // Another program may be writing just now: wait, unless the app has said how.
+                if case .immediateError = db.configuration.busyMode {
+                    try db.execute(sql: "PRAGMA busy_timeout = 5000")
+                }
+                try Transaction.withoutForeignKeys(db) {
+                    try PrepareDevice(db: db).prepare(
+                        server: server,
+                        zone: zone,
+                        renames: renames,
+                        now: now(),
+                        newID: newID
+                    )
+                }
             }
         }
         database.add(transactionObserver: commits, extent: .observerLifetime)
@@ -138,12 +141,13 @@ public actor SyncEngine {
         inFlight = task
         defer { inFlight = nil }
         do {
-            try await task.value
+            try await database.typingStorage { try await task.value }
         } catch {
             if let error = error as? TidemarkError {
                 eventHub.send(.failed(code: error.code.rawValue, message: error.message))
             }
-            try await announceStatus()
+            // Why the sync failed matters more than that a failing disk hides the status as well.
+            try? await announceStatus()
             throw error
         }
         try await announceStatus()
@@ -198,12 +202,12 @@ public actor SyncEngine {
 
     /// Where the device stands.
     public func status() async throws -> DeviceStatus {
-        try await database.read { try DeviceStatus($0) }
+        try await database.typingStorage { try await database.read { try DeviceStatus($0) } }
     }
 
     /// The refused change sets that wait for a decision, oldest first.
     public func conflicts() async throws -> [Conflict] {
-        try await database.read { try Conflict.all($0) }
+        try await database.typingStorage { try await database.read { try Conflict.all($0) } }
     }
 
     /// Decides what becomes of a conflict.
@@ -216,33 +220,42 @@ public actor SyncEngine {
     /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict, or when a retried
     ///   change does not fit the rows any more.
     public func resolve(_ conflict: String, _ resolution: Resolution) async throws {
-        try await database.write { db in
-            try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(conflict, resolution)
+        try await database.typingStorage {
+            try await database.write { db in
+                try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(
+                    conflict,
+                    resolution
+                )
+            }
         }
         try await announceStatus()
     }
 
     /// Whether a record has changes that the server has not acknowledged.
     public func isPending(table: String, key: String) async throws -> Bool {
-        try await database.write { db in
-            let file = try DeviceFile(db)
-            try EngineConnection.prepare(db, schema: file.schema)
-            try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: commits.takeBoundaries(),
-                now: environment.now(),
-                newID: environment.newID
-            )
-            return try Bool.fetchOne(
-                db,
-                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outbox WHERE tbl = ? AND key = ?)",
-                arguments: [table, key]
-            ) ?? false
+        try await database.typingStorage {
+            try await database.write { [commits, environment] db in
+                let file = try DeviceFile(db)
+                try EngineConnection.prepare(db, schema: file.schema)
+                try DrainCapture(db: db, schema: file.schema).drain(
+                    boundaries: commits.takeBoundaries(),
+                    now: environment.now(),
+                    newID: environment.newID
+                )
+                return try Bool.fetchOne(
+                    db,
+                    sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outbox WHERE tbl = ? AND key = ?)",
+                    arguments: [table, key]
+                ) ?? false
+            }
         }
     }
 
     /// The permanent id that a temporary one became; nil while the server has not answered.
     public func permanentID(for id: Int64, in table: String) async throws -> Int64? {
-        try await database.read { try TemporaryIDs.permanentID(for: id, in: table, $0) }
+        try await database.typingStorage {
+            try await database.read { try TemporaryIDs.permanentID(for: id, in: table, $0) }
+        }
     }
 
     private func announceStatus() async throws { statusHub.send(try await status()) }

@@ -57,8 +57,9 @@ struct PartFile: Sendable {
     }
 
     private static func unwritable(_ path: String, _ reason: String) -> TidemarkError {
-        TidemarkError(
-            .unusableFile,
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        return TidemarkError(
+            FileManager.default.fileExists(atPath: folder) ? .storageFailed : .unusableFile,
             "Cannot write \(path): \(reason).",
             fix: "Check that the directory exists and can be written, and that the disk has room."
         )

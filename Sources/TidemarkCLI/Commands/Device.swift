@@ -7,7 +7,7 @@ import TidemarkCore
 struct Device: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Join a server with a SQLite file, sync it, and look after it.",
-        subcommands: [Join.self, Sync.self, Status.self, Conflicts.self, Resolve.self]
+        subcommands: [Join.self, Rescue.self, Sync.self, Status.self, Conflicts.self, Resolve.self]
     )
 }
 

@@ -73,6 +73,10 @@ extension ErrorCode {
     public static let unusableFile = ErrorCode(rawValue: "unusableFile")
     /// Another process syncs this file just now.
     public static let syncInProgress = ErrorCode(rawValue: "syncInProgress")
+    /// A disk that is full, or that does not read or write a file.
+    public static let storageFailed = ErrorCode(rawValue: "storageFailed")
+    /// A file whose content is damaged.
+    public static let fileDamaged = ErrorCode(rawValue: "fileDamaged")
     /// An argument that makes no sense.
     public static let invalidArgument = ErrorCode(rawValue: "invalidArgument")
 

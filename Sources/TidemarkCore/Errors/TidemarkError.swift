@@ -61,7 +61,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
     public var recovery: Recovery {
         switch code {
         case .unreachable, .invalidResponse, .unavailable, .internalFailure,
-            .predecessorMissing, .syncInProgress:
+            .predecessorMissing, .syncInProgress, .storageFailed:
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
         case .identityInUse: .renew

@@ -9,7 +9,8 @@ internal import TidemarkCore
 enum ErrorAnswer {
     /// The seconds after which a client may try again when the server is not available.
     private static let retryAfterSeconds = 5
-    /// How long a connection stays open after an answer whose sender may not have looked at it yet.
+    /// How long a connection stays open after an answer whose sender may not have looked at it
+    /// yet.
     private static let lingerTime = TimeAmount.seconds(5)
 
     /// Makes the answer, and logs what only the operator may know.
@@ -70,7 +71,9 @@ enum ErrorAnswer {
             to: request.headers
         )
         for field in headers { response.headers[field.name] = field.value }
-        if error.code == .unavailable { response.headers[.retryAfter] = "\(retryAfterSeconds)" }
+        if error.code.status == .serviceUnavailable {
+            response.headers[.retryAfter] = "\(retryAfterSeconds)"
+        }
         return response
     }
 

@@ -17,7 +17,7 @@ extension ErrorCode {
         case .tooLarge: .contentTooLarge
         case .unsupportedEncoding: .unsupportedMediaType
         case .brokenReference, .constraintViolated, .deviceBehind: .unprocessableContent
-        case .unavailable: .serviceUnavailable
+        case .unavailable, .storageFailed: .serviceUnavailable
         default: .internalServerError
         }
     }

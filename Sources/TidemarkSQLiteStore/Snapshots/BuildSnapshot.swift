@@ -52,25 +52,29 @@ package struct SnapshotBuilder {
         defer { close(file) }
         return try file.writeWithoutTransaction { db in
             try db.execute(sql: "ATTACH ? AS zone", arguments: [zonePath])
-            try db.execute(sql: "BEGIN")
-            guard try Int.fetchOne(db, sql: "SELECT count(*) FROM zone.tidemark_capture") == 0,
-                let zone = try Row.fetchOne(db, sql: "SELECT * FROM zone.tidemark_zone")
-            else {
-                try db.execute(sql: "ROLLBACK")
-                return nil
+            var header: SnapshotFormat.Header?
+            try db.inTransaction(.deferred) {
+                header = try fill(db)
+                return .commit
             }
-            let header = SnapshotFormat.Header(
-                zone: zone["name"],
-                epoch: zone["epoch"],
-                revision: zone["revision"] as Int64
-                    - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
-                schema: try SchemaText.encode(schema)
-            )
-            try SnapshotFormat.write(header, in: db)
-            for table in schema.tables { try copy(table, in: db) }
-            try db.execute(sql: "COMMIT")
             return header
         }
+    }
+
+    private func fill(_ db: Database) throws -> SnapshotFormat.Header? {
+        guard try Int.fetchOne(db, sql: "SELECT count(*) FROM zone.tidemark_capture") == 0,
+            let zone = try Row.fetchOne(db, sql: "SELECT * FROM zone.tidemark_zone")
+        else { return nil }
+        let header = SnapshotFormat.Header(
+            zone: zone["name"],
+            epoch: zone["epoch"],
+            revision: zone["revision"] as Int64
+                - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
+            schema: try SchemaText.encode(schema)
+        )
+        try SnapshotFormat.write(header, in: db)
+        for table in schema.tables { try copy(table, in: db) }
+        return header
     }
 
     private func copy(_ table: SyncedTable, in db: Database) throws {

@@ -1,0 +1,67 @@
+public import GRDB
+public import TidemarkCore
+
+extension TidemarkError {
+    /// The typed form of what SQLite says about a disk, a file or a lock; nil for any other error
+    /// of its.
+    ///
+    /// Whatever a statement had done when the disk failed was undone with its transaction.
+    ///
+    /// - Parameters:
+    ///   - error: SQLite's error.
+    ///   - file: The file, as the reader of the message knows it.
+    public init?(storage error: DatabaseError, of file: String) {
+        let words = error.message ?? error.resultCode.description
+        switch error.resultCode {
+        case .SQLITE_FULL:
+            self.init(
+                .storageFailed,
+                "The disk of \(file) is full.",
+                fix: "Make room, then try again. Nothing was changed, and what waits is kept."
+            )
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+            self.init(
+                .fileDamaged,
+                "The content of \(file) is damaged: \(words).",
+                fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
+            )
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            self.init(
+                .unavailable,
+                "Another program holds \(file) locked.",
+                fix: "Try again in a moment."
+            )
+        case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PROTOCOL, .SQLITE_PERM,
+            .SQLITE_NOLFS:
+            let code = error.extendedResultCode.rawValue
+            self.init(
+                .storageFailed,
+                "The disk does not read or write \(file): \(words) (SQLite's code \(code)).",
+                fix:
+                    "Check the disk and the permissions, then try again. Nothing was changed, and what waits is kept."
+            )
+        default: return nil
+        }
+    }
+
+    /// An error as the caller of an engine gets it: storage errors of SQLite's are typed, others
+    /// are as they were.
+    package static func typed(_ error: any Error, of file: String) -> any Error {
+        guard let storage = error as? DatabaseError,
+            let typed = TidemarkError(storage: storage, of: file)
+        else { return error }
+        return typed
+    }
+
+    /// Runs work on a file, and makes a storage error of SQLite's in it a typed one.
+    package static func typingStorage<Result>(
+        of file: String,
+        _ work: () throws -> Result
+    ) throws -> Result {
+        do {
+            return try work()
+        } catch {
+            throw typed(error, of: file)
+        }
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import GRDB
+import Testing
+import TidemarkCore
+import TidemarkTestSupport
+
+/// Every call to a disk fails once, and the power goes at every call: reliability cases 6, 29, 30
+/// and 31, rules 2, 4 and 10.
+@Suite struct StorageFaultTests {
+    @Test(arguments: Scenario.all, StorageBench.Side.allCases)
+    func `cases 6 and 31: a call to the disk fails, for every call; nothing is lost or doubled`(
+        scenario: Scenario,
+        side: StorageBench.Side
+    ) async throws {
+        let (start, expected) = try await prepare(scenario)
+        for fault in [FaultVolume.Fault.io, .full] {
+            try await exhaust(scenario, from: start, expected) { bench, call in
+                bench.disk(side).fail(
+                    fault,
+                    call: call,
+                    of: fault == .full ? .growing : .all,
+                    // A medium's error may be passing; a full disk is full until there is room.
+                    onwards: fault == .full
+                )
+                return bench.disk(side)
+            } recover: { bench, error, _ in
+                bench.disk(side).heal()
+                expectTyped(error, fault)
+            }
+        }
+    }
+
+    @Test(arguments: Scenario.all, StorageBench.Side.allCases)
+    func `case 30: the power goes at every call; what was acknowledged is there afterwards`(
+        scenario: Scenario,
+        side: StorageBench.Side
+    ) async throws {
+        let (start, expected) = try await prepare(scenario)
+        try await exhaust(scenario, from: start, expected) { bench, call in
+            bench.disk(side).fail(.power, call: call)
+            return bench.disk(side)
+        } recover: { bench, _, call in
+            bench.disk(side).crash(seed: UInt64(call))
+            bench.drop(side)
+        }
+    }
+
+    // MARK: Driving
+
+    /// Each how-many-th call fails; `TIDEMARK_STORAGE_STRIDE=1` lets every one fail.
+    private static let stride =
+        ProcessInfo.processInfo.environment["TIDEMARK_STORAGE_STRIDE"].flatMap { Int($0) } ?? 23
+
+    /// The state before a scenario, and what everybody has when nothing fails.
+    private func prepare(_ scenario: Scenario) async throws -> (StorageBench.Image, [String]) {
+        let joined = try await StorageBench.joined()
+        for step in scenario.before { try await step(joined) }
+        let image = try await joined.image()
+        let bench = try StorageBench(image)
+        for step in scenario.steps { try await step(bench) }
+        try await bench.sync()
+        return (image, try await bench.verdict())
+    }
+
+    /// Runs a scenario with a fault at the first call, then at the second, until it ends before
+    /// its fault is due.
+    private func exhaust(
+        _ scenario: Scenario,
+        from start: StorageBench.Image,
+        _ expected: [String],
+        fail: (StorageBench, Int) -> FaultVolume,
+        recover: (StorageBench, any Error, Int) async throws -> Void
+    ) async throws {
+        for call in Swift.stride(
+            from: 1 + scenario.name.count % Self.stride,
+            to: 5000,
+            by: Self.stride
+        ) {
+            let bench = try StorageBench(start)
+            if scenario.name != Scenario.all[0].name { try await bench.reopen() }
+            let disk = fail(bench, call)
+            var hasFailed = false
+            for step in scenario.steps {
+                do {
+                    try await step(bench)
+                } catch {
+                    hasFailed = true
+                    try await recover(bench, error, call)
+                    try await step(bench)
+                }
+            }
+            let isDone = disk.failureCount == 0 && !hasFailed
+            disk.heal()
+            if !hasFailed, !isDone { try await recover(bench, Harmless(), call) }
+            try await bench.sync()
+            let verdict = try await bench.verdict()
+            #expect(verdict == expected, "\(scenario.name): call \(call)")
+            if isDone || verdict != expected { return }
+        }
+    }
+
+    private func expectTyped(_ error: any Error, _ fault: FaultVolume.Fault) {
+        switch error {
+        case let error as TidemarkError:
+            #expect(error.code == .storageFailed, "\(error)")
+            #expect(error.recovery == .retry)
+        case is DatabaseError, is Harmless:
+            // The app's own statement, or a call whose failure SQLite gets over by itself.
+            return
+        default: Issue.record("\(error)")
+        }
+    }
+}
+
+/// A call has failed and nobody had to hear of it.
+private struct Harmless: Error {}
