@@ -2,16 +2,19 @@
 #
 # CONFIG=release builds and runs the demo optimised; tests are always debug builds.
 # WORLDS=100000 simulates as many worlds, instead of 2,000.
+# KILLS=10000 makes `make kills` end so many processes; SEED=2 chooses others of them.
 
 CONFIG ?= debug
 WORLDS ?= 2000
+KILLS ?= 1000
+SEED ?= 29
 STAGE := Scripts/stage.sh
 SOURCES := $(wildcard Package.swift Sources Tests Snippets)
 STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build release test lint format demo clean
+.PHONY: help setup build release test lint format kills demo clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +44,10 @@ lint: ## Check the layout of the sources
 
 format: ## Lay out the sources
 	@$(STAGE) "Formatting" swift format --in-place --recursive $(SOURCES)
+
+kills: setup ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
+	@$(STAGE) "Building the package and its tests" swift build --build-tests
+	@TIDEMARK_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) swift test --skip-build --filter KillTests
 
 demo: setup ## Sync a world of cities between three devices, and prove it
 	@$(STAGE) "Building tidemark ($(CONFIG))" swift build -c $(CONFIG) --product tidemark

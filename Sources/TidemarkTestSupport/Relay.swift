@@ -11,7 +11,8 @@ internal import NIOPosix
 /// try await relay.start()  // the network is back, on the same port
 /// ```
 ///
-/// It knows nothing of what it carries. Safe to use from any task.
+/// What else happens to its connections is a ``RelayPlan``'s to say. It knows nothing of what it
+/// carries. Safe to use from any task.
 public final class TCPRelay: Sendable {
     /// What went through a relay since it was made.
     public struct Traffic: Hashable, Sendable {
@@ -21,17 +22,22 @@ public final class TCPRelay: Sendable {
         public fileprivate(set) var bytesUp: Int64 = 0
         /// The bytes from the target to clients.
         public fileprivate(set) var bytesDown: Int64 = 0
+        /// The faults of plans that have happened.
+        public fileprivate(set) var faults = 0
     }
 
     private struct State {
         /// The port asked for; after the first start, the one that was given.
         var port: Int
         var listener: (any Channel)?
-        /// The clients' ends; the target's ends close with them.
-        var clients: [ObjectIdentifier: any Channel] = [:]
+        /// The open connections by their number; the target's ends close with the clients'.
+        var links: [Int: RelayLink] = [:]
         var traffic = Traffic()
-        /// When this many bytes have gone down, every connection is cut and forgotten, once.
-        var cutBytesDown: Int64?
+        var plan = RelayPlan()
+        /// The number of the first connection that the plan is about, and the faults before it.
+        var planStart = 0
+        var faultsBefore = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private let host: String
@@ -88,68 +94,111 @@ public final class TCPRelay: Sendable {
             return state.listener
         }
         try await listener?.close().get()
-        for client in state.withLockedValue({ Array($0.clients.values) }) {
-            client.close(promise: nil)
-            try await client.closeFuture.get()
+        for link in state.withLockedValue({ Array($0.links.values) }) {
+            link.client.close(promise: nil)
+            try await link.client.closeFuture.get()
         }
     }
 
-    /// Cuts every connection as soon as `bytesDown` bytes in all have gone to clients, and not one
-    /// later.
+    /// Does to the connections from the next one on what a plan says.
+    public func follow(_ plan: RelayPlan) {
+        state.withLockedValue { state in
+            (state.plan, state.planStart) = (plan, state.traffic.connections)
+            state.faultsBefore = state.traffic.faults
+        }
+    }
+
+    /// Waits until a fault of the plan has happened.
+    public func fault() async {
+        await withCheckedContinuation { continuation in
+            let isThere = state.withLockedValue { state in
+                if state.traffic.faults > state.faultsBefore { return true }
+                state.waiting.append(continuation)
+                return false
+            }
+            if isThere { continuation.resume() }
+        }
+    }
+
+    /// Hangs up on every connection; new ones are taken.
+    public func hangUp() {
+        for link in state.withLockedValue({ Array($0.links.values) }) {
+            link.client.close(promise: nil)
+        }
+    }
+
+    /// Lets go everything that was kept back.
     ///
-    /// The relay goes on listening: the next connection lives.
-    public func cut(afterBytesDown bytesDown: Int64) {
-        state.withLockedValue { $0.cutBytesDown = bytesDown }
+    /// Returns when it has been sent, and what came from clients that are gone has been answered.
+    public func release() async throws {
+        for link in state.withLockedValue({ Array($0.links.values) }) { try await link.release() }
     }
 }
 
 extension TCPRelay {
     /// Connects a new client to the target; the client's end is closed when that fails.
     private func accept(_ client: any Channel) -> EventLoopFuture<Void> {
-        let id = ObjectIdentifier(client)
-        state.withLockedValue { state in
-            state.clients[id] = client
-            state.traffic.connections += 1
+        let (number, fault) = state.withLockedValue { state in
+            defer { state.traffic.connections += 1 }
+            let number = state.traffic.connections
+            return (number, state.plan.fault(of: number - state.planStart))
         }
+        let link = RelayLink(client, fault: fault) { event in self.note(event, of: number) }
+        state.withLockedValue { $0.links[number] = link }
         client.closeFuture.whenComplete { _ in
-            self.state.withLockedValue { _ = $0.clients.removeValue(forKey: id) }
+            // What is kept back goes its way later, client or not.
+            guard !link.isHolding else { return }
+            self.state.withLockedValue { _ = $0.links.removeValue(forKey: number) }
         }
-        return ClientBootstrap(group: client.eventLoop)
+        if case .reply(let reply) = fault {
+            return client.eventLoop.makeCompletedFuture {
+                try client.pipeline.syncOperations.addHandler(
+                    CannedReplyHandler(reply) { self.note(.struck, of: number) }
+                )
+            }
+        }
+        let isDoubled = fault == .doubled
+        return connect(on: client.eventLoop).flatMap { target in
+            guard isDoubled else {
+                return client.eventLoop.makeCompletedFuture {
+                    try link.connect(to: target, mirror: nil)
+                }
+            }
+            return self.connect(on: client.eventLoop).flatMapThrowing { mirror in
+                try link.connect(to: target, mirror: mirror)
+                // What it says is nobody's answer.
+                mirror.setOption(.autoRead, value: true).whenComplete { _ in mirror.read() }
+                self.note(.struck, of: number)
+            }
+        }
+    }
+
+    private func connect(on eventLoop: any EventLoop) -> EventLoopFuture<any Channel> {
+        ClientBootstrap(group: eventLoop)
             .channelOption(ChannelOptions.autoRead, value: false)
             .channelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
             .connect(host: targetHost, port: targetPort)
-            .flatMapThrowing { target in
-                let up = RelayHandler(peer: target) { bytes in self.passUp(bytes) }
-                let down = RelayHandler(peer: client) { bytes in self.passDown(bytes, to: id) }
-                try client.pipeline.syncOperations.addHandler(up)
-                try target.pipeline.syncOperations.addHandler(down)
-            }
     }
 
-    /// Counts bytes on their way up.
-    private func passUp(_ bytes: ByteBuffer) -> ByteBuffer {
-        state.withLockedValue { $0.traffic.bytesUp += Int64(bytes.readableBytes) }
-        return bytes
-    }
-
-    /// Counts bytes on their way down, and keeps back what comes after the cut.
-    private func passDown(_ bytes: ByteBuffer, to id: ObjectIdentifier) -> ByteBuffer {
-        var passed = bytes
-        let cut = state.withLockedValue { state -> [any Channel] in
-            guard state.clients[id] != nil else {
-                passed.clear()
-                return []
+    /// Counts, lets those go that waited to be overtaken, and wakes who waits for a fault.
+    private func note(_ event: RelayLink.Event, of number: Int) {
+        let (overtaken, waiting) = state.withLockedValue { state in
+            switch event {
+            case .passed(.up, let count): state.traffic.bytesUp += Int64(count)
+            case .struck:
+                state.traffic.faults += 1
+                defer { state.waiting = [] }
+                return ([RelayLink](), state.waiting)
+            case .passed(.down, let count):
+                state.traffic.bytesDown += Int64(count)
+                let waiting = state.links.filter {
+                    $0.key < number && state.plan.fault(of: $0.key - state.planStart) == .overtaken
+                }
+                return (Array(waiting.values), [])
             }
-            let room = state.cutBytesDown.map { Int($0 - state.traffic.bytesDown) } ?? .max
-            passed = passed.readSlice(length: min(max(room, 0), bytes.readableBytes)) ?? passed
-            state.traffic.bytesDown += Int64(passed.readableBytes)
-            guard bytes.readableBytes >= room else { return [] }
-            state.cutBytesDown = nil
-            defer { state.clients = [:] }
-            return Array(state.clients.values)
+            return ([], [])
         }
-        // Later on this event loop, when what is passed on has been written.
-        for client in cut { client.eventLoop.execute { client.close(promise: nil) } }
-        return passed
+        for continuation in waiting { continuation.resume() }
+        for link in overtaken { link.releaseSoon() }
     }
 }

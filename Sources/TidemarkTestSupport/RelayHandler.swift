@@ -9,14 +9,20 @@ final class RelayHandler: ChannelInboundHandler {
 
     private let peer: any Channel
     private let pass: (ByteBuffer) -> ByteBuffer
+    private let endsPeer: () -> Bool
 
     /// Makes the handler of one end.
     ///
     /// - Parameters:
     ///   - peer: The other end, on the same event loop.
+    ///   - endsPeer: Whether the other end closes with this one.
     ///   - pass: Sees all bytes, and returns those to pass on.
-    init(peer: any Channel, pass: @escaping (ByteBuffer) -> ByteBuffer) {
-        (self.peer, self.pass) = (peer, pass)
+    init(
+        peer: any Channel,
+        endsPeer: @escaping () -> Bool = { true },
+        pass: @escaping (ByteBuffer) -> ByteBuffer
+    ) {
+        (self.peer, self.endsPeer, self.pass) = (peer, endsPeer, pass)
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -51,6 +57,7 @@ final class RelayHandler: ChannelInboundHandler {
 
     /// Closes the peer when all that is on its way there has been written.
     private func closePeer(mode: CloseMode) {
+        guard endsPeer() else { return }
         peer.writeAndFlush(ByteBuffer()).whenComplete { [peer] _ in
             peer.close(mode: mode, promise: nil)
         }

@@ -196,7 +196,7 @@ extension IntegrationTests {
 
             let relay = TCPRelay(targetPort: server.port)
             let url = "http://127.0.0.1:\(try await relay.start())"
-            relay.cut(afterBytesDown: 5_000_000)
+            relay.follow(RelayPlan([.cut(.down, after: 5_000_000)]))
             let cut = try await workshop.tidemark(
                 "device",
                 "join",

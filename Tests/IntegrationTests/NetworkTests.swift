@@ -29,8 +29,8 @@ extension IntegrationTests {
                 try await workshop.sync("b.sqlite")
             }
             try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (text) VALUES ('mine')")
-            for bytes in [1, 15, 100, 200, 300] as [Int64] {
-                relay.cut(afterBytesDown: relay.traffic.bytesDown + bytes)
+            for bytes in [1, 15, 100, 200, 300] {
+                relay.follow(RelayPlan([.cut(.down, after: bytes)]))
                 let cut = try await workshop.tidemark("device", "sync", workshop.path("a.sqlite"))
                 #expect(cut.status == 4 || cut.status == 1, "\(bytes): \(cut.output)\(cut.errors)")
                 let status = try await workshop.json(

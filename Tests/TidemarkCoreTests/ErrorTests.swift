@@ -27,7 +27,7 @@ import TidemarkCore
         let error = TidemarkError(.invalidValue, "m", fix: "f")
         #expect(
             Mirror(reflecting: error).children.compactMap(\.label)
-                == ["code", "message", "fix", "place"]
+                == ["code", "message", "fix", "place", "told", "retryAfterSeconds"]
         )
         #expect(
             Mirror(reflecting: error.place).children.compactMap(\.label)
@@ -59,6 +59,21 @@ import TidemarkCore
         let error = TidemarkError(ErrorCode(rawValue: "quotaExceeded"), "Full.", fix: "Pay.")
         #expect(error.recovery == .permanent)
         #expect(WireError(error).tidemarkError == error)
+    }
+
+    @Test(arguments: [
+        ("retry", TidemarkError.Recovery.retry), ("resync", .resync), ("later", .retry),
+    ])
+    func `rule 20: a code from a newer server is recovered from as that server says`(
+        told: String,
+        recovery: TidemarkError.Recovery
+    ) throws {
+        let json = """
+            {"error":{"code":"coffeeBreak","message":"m","fix":"f","recovery":"\(told)"}}
+            """
+        let read = try JSONDecoder().decode(WireError.self, from: Data(json.utf8)).tidemarkError
+        #expect(read.recovery == recovery)
+        #expect(read.code.rawValue == "coffeeBreak")
     }
 
     @Test func `an error survives the wire with its place and its recovery`() throws {

@@ -33,7 +33,7 @@ import TidemarkTestSupport
         try await withSnapshot(gzip(content)) { service, directory in
             try await TestServer.run(service) { server in
                 let relay = TCPRelay(targetPort: server.port)
-                relay.cut(afterBytesDown: 1_500_000)
+                relay.follow(RelayPlan([.cut(.down, after: 1_500_000)]))
                 let transport = try HTTPTransport(
                     url: "http://127.0.0.1:\(try await relay.start())"
                 )
@@ -81,7 +81,7 @@ import TidemarkTestSupport
         (Array(gzip(noise(count: 100_000)).dropLast(9)), ErrorCode.unreachable),
         (noise(count: 100_000), .invalidResponse),
         (gzip(noise(count: 100_000)) + [0], .invalidResponse),
-        (gzip([UInt8](repeating: 0, count: 2 << 20)), .tooLarge),
+        (gzip([UInt8](repeating: 0, count: 2 << 20)), .invalidResponse),
     ])
     func `a file that is not one whole snapshot is refused and removed`(
         file: [UInt8],

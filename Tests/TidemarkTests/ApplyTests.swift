@@ -174,30 +174,3 @@ import TidemarkTestSupport
         #expect(touched == [7, 8])
     }
 }
-
-/// A way to the server on which every answer is changed.
-private struct SpoilingTransport: Transport {
-    private let real: InProcessTransport
-    private let change: @Sendable (String) -> String
-
-    init(wrapping real: InProcessTransport, _ change: @escaping @Sendable (String) -> String) {
-        (self.real, self.change) = (real, change)
-    }
-
-    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        let answer = try await real.sync(zone: zone, body: body)
-        return Array(change(String(decoding: answer, as: UTF8.self)).utf8)
-    }
-
-    func snapshot(
-        zone: String,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, to: path, progress: progress)
-    }
-
-    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
-}

@@ -223,4 +223,38 @@ import TidemarkTestSupport
         )
         #expect(try await ben.engine.conflicts().count == 2)
     }
+
+    @Test func `rule 5: what is parked together keeps the device's order, sent or not`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("UPDATE lists SET name = 'house' WHERE id = 1")
+        try await anna.engine.sync()
+        // Ben's first change set will be refused, and the second, which was sent along, with it.
+        try await ben.write(
+            """
+            UPDATE lists SET name = 'flat' WHERE id = 1;
+            INSERT INTO lists (id, name) VALUES (-1, 'garden')
+            """
+        )
+        try await ben.write("INSERT INTO notes (id, list_id, text) VALUES (-2, -1, 'dig')")
+        ben.transport.faults.whileInFlight {
+            try await ben.write("DELETE FROM lists WHERE id = -1")
+        }
+        try await ben.engine.sync()
+        let conflicts = try await ben.engine.conflicts()
+        #expect(conflicts.map(\.number) == conflicts.map(\.number).sorted())
+        #expect(
+            conflicts.map { $0.records.map { "\($0.operation) \($0.table)" }.sorted() } == [
+                ["create lists", "update lists"], ["create notes"],
+                ["delete lists", "delete notes"],
+            ]
+        )
+        // Whoever makes them again in their order is where Ben was.
+        for conflict in conflicts { try await ben.engine.resolve(conflict.id, .retry) }
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT name FROM lists ORDER BY id") == ["flat", "work"])
+        #expect(try await anna.rows("SELECT text FROM notes WHERE text = 'dig'") == [])
+    }
 }

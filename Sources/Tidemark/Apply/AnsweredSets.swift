@@ -11,20 +11,39 @@ struct AnswerEnvelope {
     let overruled: String
     /// The hash of the zone's schema.
     let schema: String?
+    /// What stages the change sets.
+    let staging: ChangeSetStaging
 
     /// Reads the envelope.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it is no answer, or one of another history.
-    init(_ body: [UInt8], file: DeviceFile, in db: Database) throws {
+    init(_ body: [UInt8], file: DeviceFile, limits: Limits, in db: Database) throws {
+        do {
+            staging = try ChangeSetStaging(
+                body: body,
+                limits: limits,
+                strangers: .dropped,
+                in: db
+            )
+        } catch let error as TidemarkError {
+            throw AnswerCheck.inapplicable(error.message, place: error.place)
+        }
         let text = String(decoding: body, as: UTF8.self)
+        // Types first: a number where a text is due, or one beyond 64 bits, is no answer.
         let row = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.more' AS more,
+                    SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch,
+                        coalesce(?1 ->> '$.more', 0) AS more, ?1 -> '$.changeSets' AS sets,
                         CASE json_type(?1, '$.schema') WHEN 'text' THEN ?1 ->> '$.schema' END AS schema,
-                        ?1 -> '$.changeSets' AS sets, coalesce(?1 -> '$.overruled', '[]') AS overruled
+                        coalesce(?1 -> '$.overruled', '[]') AS overruled
                     WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
+                        AND typeof(?1 ->> '$.maxRevision') = 'integer'
+                        AND json_type(?1, '$.epoch') = 'text'
+                        AND coalesce(json_type(?1, '$.more'), 'false') IN ('true', 'false')
                         AND json_type(?1, '$.changeSets') = 'array'
+                        AND coalesce(json_type(?1, '$.overruled'), 'array') = 'array'
+                        AND NOT EXISTS (SELECT 1 FROM json_each(?1) GROUP BY key HAVING count(*) > 1)
                     """
             ),
             arguments: [text]
@@ -45,9 +64,16 @@ struct AnswerEnvelope {
             )
         }
         maxRevision = revision
-        hasMore = row["more"] as Bool? ?? false
+        hasMore = row["more"]
         (changeSets, overruled) = (row["sets"], row["overruled"])
         schema = row["schema"]
+        guard !hasMore || revision > file.revision else {
+            throw TidemarkError(
+                .invalidResponse,
+                "The answer says that there is more, and brings nothing.",
+                fix: "Nothing was changed. Compare the versions of both sides."
+            )
+        }
     }
 }
 
@@ -62,7 +88,7 @@ struct AnsweredSets {
     /// Those of them that are not the device's own.
     let foreign: [Int]
 
-    /// Sorts the staged change sets.
+    /// Sorts the staged change sets, whose form ``AnswerCheck`` has found right.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` when a revision is missing:
     ///   a device never skips.
@@ -70,10 +96,9 @@ struct AnsweredSets {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT s.ord, s.json ->> '$.revision' AS revision, s.json ->> '$.id' AS id, c.seq IS NOT NULL AS own,
-                        coalesce(s.json ->> '$.conflict', 0) AS conflict
-                    FROM temp.tidemark_staged_set AS s
-                    LEFT JOIN tidemark_changeset AS c ON c.id = s.json ->> '$.id' ORDER BY s.ord
+                    SELECT a.ord, a.revision, a.id, a.conflict, c.seq IS NOT NULL AS own
+                    FROM temp.tidemark_answered AS a LEFT JOIN tidemark_changeset AS c ON c.id = a.id
+                    ORDER BY a.ord
                     """
             )
         )
@@ -83,7 +108,7 @@ struct AnsweredSets {
         var next = requested + 1
         for row in rows {
             let isOwn: Bool = row["own"]
-            if row["conflict"] {
+            if row["conflict"] as Bool {
                 if isOwn { refused.append((row["ord"], row["id"])) }
                 continue
             }
@@ -102,7 +127,7 @@ struct AnsweredSets {
             stream.append(row["ord"])
             if !isOwn { foreign.append(row["ord"]) }
         }
-        guard next == last + 1 else {
+        guard next - 1 == last else {
             throw TidemarkError(
                 .invalidResponse,
                 "The answer ends before revision \(last).",

@@ -34,8 +34,7 @@ struct ApplyResponse {
         guard file.revision == requested, laps.isOpen(outgoing.lap) else {
             return Applied(revision: file.revision, isStale: true)
         }
-        let staging = try ChangeSetStaging(body: body, limits: limits, strangers: .dropped, in: db)
-        let envelope = try AnswerEnvelope(body, file: file, in: db)
+        let envelope = try AnswerEnvelope(body, file: file, limits: limits, in: db)
         if let schema = envelope.schema, schema != file.tables.servedHash {
             // What the answer names is known only when the schema is: it is asked for again then.
             return Applied(revision: file.revision, isStale: true, knowsOldSchema: true)
@@ -45,7 +44,14 @@ struct ApplyResponse {
             now: now,
             newID: newID
         )
-        try stage(envelope, with: staging)
+        try stage(envelope)
+        let check = AnswerCheck(
+            db: db,
+            schema: file.schema,
+            requested: requested,
+            sent: outgoing.changeSets
+        )
+        try check.form()
         try DeviceClock.receiveStaged(db)
         let answered = try AnsweredSets(after: requested, through: envelope.maxRevision, in: db)
         var applied = Applied(revision: envelope.maxRevision, hasMore: envelope.hasMore)
@@ -53,6 +59,7 @@ struct ApplyResponse {
             let pending = PendingChanges(db: db, schema: file.schema)
             applied.events += try editedMeanwhile(answered)
             try pending.rewind()
+            try check.newIdsAreFree()
             applied.events += try write(answered, revision: envelope.maxRevision)
             applied.events += try settle(answered)
             applied.events += try keepOverruled(envelope, newID: newID)
@@ -75,16 +82,11 @@ struct ApplyResponse {
         return applied
     }
 
-    private func stage(_ envelope: AnswerEnvelope, with staging: ChangeSetStaging) throws {
+    private func stage(_ envelope: AnswerEnvelope) throws {
         do {
-            try staging.stage(changeSets: envelope.changeSets)
+            try envelope.staging.stage(changeSets: envelope.changeSets)
         } catch let error as TidemarkError {
-            throw TidemarkError(
-                .invalidResponse,
-                "The server's answer cannot be applied: \(error.message)",
-                fix: "Nothing was changed. Compare the versions and tables of both sides.",
-                place: error.place
-            )
+            throw AnswerCheck.inapplicable(error.message, place: error.place)
         }
     }
 
@@ -105,6 +107,7 @@ struct ApplyResponse {
             )
         }
         try UnknownValues(db: db, schema: file.schema).take(ord: target)
+        try AnswerReferences(db: db, schema: file.schema).check(ord: target)
         guard !answered.foreign.isEmpty else { return [] }
         let foreign = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         let records =
@@ -143,8 +146,10 @@ struct ApplyResponse {
         }
         let overruled = OverruledValues(db: db, now: Timestamp.text(now))
         let kept = KeptChangeSets(db: db, limits: limits)
+        let parking = ParkConflict(db: db, now: Timestamp.text(now))
         for item in answered.accepted {
             events += try overruled.keep(fromSet: item.ord, id: item.id)
+            events += try parking.keepMissing(id: item.id, ord: item.ord)
             try kept.keep(item.id, epoch: file.epoch ?? "", revision: item.revision)
             try Outbox.remove(item.id, in: db)
         }
@@ -153,12 +158,7 @@ struct ApplyResponse {
             let unsent = "SELECT id FROM tidemark_changeset WHERE wire IS NULL"
             for id in try String.fetchAll(db, sql: unsent) { try Outbox.remove(id, in: db) }
         }
-        for item in answered.refused {
-            events += try ParkConflict(db: db, now: Timestamp.text(now)).park(
-                id: item.id,
-                ord: item.ord
-            )
-        }
+        events += try parking.park(answered.refused)
         return events
     }
 

@@ -128,6 +128,15 @@ extension Conflict.Reason {
             + "\"rule\":\(quote(rule)),\"message\":\(quote(message))}"
     }
 
+    /// The reason of new records that are not there although their change set was accepted.
+    static let missing = Self(
+        table: "",
+        key: nil,
+        columns: [],
+        rule: "missing",
+        message: "The server accepted the change set, but does not have these new records."
+    )
+
     /// The reason of a change set that was parked along with the one that it depends on.
     static let predecessor = Self(
         table: "",

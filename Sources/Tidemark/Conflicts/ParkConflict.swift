@@ -3,60 +3,100 @@ import TidemarkCore
 
 /// A refused change set is not lost: it moves to the conflicts, with base, mine and theirs, and so
 /// does what depends on it and was not sent yet.
+///
+/// What is parked together is numbered in the device's order: who makes the changes again in that
+/// order ends where the device was.
 struct ParkConflict {
     let db: Database
     let now: String
 
-    /// Parks the change set, whose truth is staged as `ord`.
-    func park(id: String, ord: Int) throws -> [SyncEvent] {
-        let reasons = try String.fetchOne(
-            db.cachedStatement(
-                sql:
-                    "SELECT coalesce(json -> '$.reasons', '[]') FROM temp.tidemark_staged_set WHERE ord = ?"
-            ),
-            arguments: [ord]
-        )
-        try move(id, reasons: reasons ?? "[]", truth: ord)
-        var events = [SyncEvent.conflict(id: id)]
-        // What was sent along gets a verdict of its own; what was not would only be refused.
-        let (none, some) = ("a.id IS NOT ?", "a.id = ?")
-        let depends = planted(PlantedBug.parksBystanders) ? none : some
-        let dependents = try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq)
-                    WHERE \(depends) AND c.wire IS NULL ORDER BY c.seq
-                    """
-            ),
-            arguments: [id]
-        )
-        for dependent in dependents {
-            events += try parkUnsent(
-                dependent,
-                reasons: "[\(Conflict.Reason.predecessor.json)]"
+    /// Parks refused change sets, whose truths are staged as `ord`, and what would only be refused
+    /// after them.
+    ///
+    /// What was sent along gets a verdict of its own.
+    func park(_ refused: [(ord: Int, id: String)]) throws -> [SyncEvent] {
+        var reasons: [String: String] = [:]
+        for item in refused {
+            reasons[item.id] = try String.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT coalesce(json -> '$.reasons', '[]') FROM temp.tidemark_staged_set
+                        WHERE ord = ?
+                        """
+                ),
+                arguments: [item.ord]
             )
         }
-        return events
+        let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
+        return try park(reasons, truths: truths, withSent: false)
     }
 
-    /// Parks a change set that the server refused to look at, or never will.
-    func parkUnsent(_ id: String, reasons: String) throws -> [SyncEvent] {
-        try move(id, reasons: reasons, truth: nil)
-        var events = [SyncEvent.conflict(id: id)]
-        let dependents = try String.fetchAll(
+    /// Parks change sets that the server refused to look at, or never will, and all that depend on
+    /// them; `reasons` are JSON arrays, by id.
+    func parkUnsent(_ reasons: [String: String]) throws -> [SyncEvent] {
+        try park(reasons, truths: [:], withSent: true)
+    }
+
+    private func park(
+        _ reasons: [String: String],
+        truths: [String: Int],
+        withSent: Bool
+    ) throws -> [SyncEvent] {
+        guard !reasons.isEmpty else { return [] }
+        let depends = planted(PlantedBug.parksBystanders) ? "a.id IS NOT d.id" : "a.id = d.id"
+        let all = try String.fetchAll(
             db.cachedStatement(
-                sql:
-                    "SELECT c.id FROM tidemark_after AS a JOIN tidemark_changeset AS c USING (seq) WHERE a.id = ? ORDER BY c.seq"
+                sql: """
+                    WITH RECURSIVE parked (id) AS (
+                        SELECT value FROM json_each(?1)
+                        UNION
+                        SELECT c.id FROM parked AS d JOIN tidemark_after AS a ON \(depends)
+                        JOIN tidemark_changeset AS c USING (seq) WHERE c.wire IS NULL OR ?2
+                    )
+                    SELECT c.id FROM tidemark_changeset AS c JOIN parked USING (id) ORDER BY c.seq
+                    """
             ),
-            arguments: [id]
+            arguments: [
+                "[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]", withSent,
+            ]
         )
-        for dependent in dependents {
-            events += try parkUnsent(
-                dependent,
-                reasons: "[\(Conflict.Reason.predecessor.json)]"
-            )
+        for id in all {
+            let reason = reasons[id] ?? "[\(Conflict.Reason.predecessor.json)]"
+            try move(id, reasons: reason, truth: truths[id])
         }
-        return events
+        return all.map { .conflict(id: $0) }
+    }
+
+    /// Keeps the records that an accepted change set created and that its answer, staged as `ord`,
+    /// does not have: the server may have removed them at once, by a trigger of the app's, or it
+    /// lost them.
+    ///
+    /// They leave the tables, as the server's rows are the truth; but not without a word.
+    func keepMissing(id: String, ord: Int) throws -> [SyncEvent] {
+        let missing = """
+            FROM tidemark_outbox AS o JOIN tidemark_changeset AS c USING (seq)
+            WHERE c.id = ?1 AND o.operation = 'create' AND NOT EXISTS (
+                SELECT 1 FROM temp.tidemark_staged AS s
+                WHERE s.ord = ?2 AND s.tbl = o.tbl AND s.key = o.key AND s.operation <> 'delete')
+            """
+        let isWhole = try Bool.fetchOne(
+            db,
+            sql: "SELECT NOT EXISTS (SELECT 1 \(missing))",
+            arguments: [id, ord]
+        )
+        guard isWhole == false else { return [] }
+        try db.execute(
+            sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
+            arguments: [id, now, "[\(Conflict.Reason.missing.json)]"]
+        )
+        try db.execute(
+            sql: """
+                INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, mine)
+                SELECT ?1, o.tbl, o.key, o.operation, o.attributes \(missing)
+                """,
+            arguments: [id, ord]
+        )
+        return [.conflict(id: id)]
     }
 
     private func move(_ id: String, reasons: String, truth ord: Int?) throws {

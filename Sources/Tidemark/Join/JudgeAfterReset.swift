@@ -24,30 +24,27 @@ struct JudgeAfterReset {
     /// Parks what does not fit, when the new rows are in the tables and the base is still the old.
     func park() throws -> [SyncEvent] {
         if planted(PlantedBug.skipsJudgingAfterReset) { return [] }
-        var events: [SyncEvent] = []
+        var reasons: [String: String] = [:]
         for table in schema.tables {
             for row in try changedRecords(of: table) {
                 if try isDone(row, table) {
                     try forget(row["key"], of: table)
                     continue
                 }
-                guard try isWaiting(row["id"]) else { continue }
+                let id: String = row["id"]
+                guard reasons[id] == nil, try isWaiting(id) else { continue }
                 let rule = ConflictRule(rawValue: row["rule"]) ?? .changed
-                events += try ParkConflict(db: db, now: now).parkUnsent(
-                    row["id"],
-                    reasons: "[\(reason(rule, table, row["key"]).json)]"
-                )
+                reasons[id] = "[\(reason(rule, table, row["key"]).json)]"
             }
         }
         for table in schema.tables {
             for row in try parents?.changed(of: table) ?? [] {
-                guard try isWaiting(row["id"]) else { continue }
-                events += try ParkConflict(db: db, now: now).parkUnsent(
-                    row["id"],
-                    reasons: "[\(reason(.changed, table, row["key"]).json)]"
-                )
+                let id: String = row["id"]
+                guard reasons[id] == nil, try isWaiting(id) else { continue }
+                reasons[id] = "[\(reason(.changed, table, row["key"]).json)]"
             }
         }
+        let events = try ParkConflict(db: db, now: now).parkUnsent(reasons)
         for case .conflict(let id) in events { try Self.showTheirs(id, schema: schema, in: db) }
         return events
     }

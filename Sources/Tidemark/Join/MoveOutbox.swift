@@ -73,19 +73,14 @@ struct MoveOutbox {
                 in: db
             ).stage(changeSets: recall.changeSets)
         } catch let error as TidemarkError {
-            throw TidemarkError(
-                .invalidResponse,
-                "The server's answer cannot be applied: \(error.message)",
-                fix: "Nothing was changed. Compare the versions and tables of both sides.",
-                place: error.place
-            )
+            throw AnswerCheck.inapplicable(error.message, place: error.place)
         }
+        try AnswerCheck(db: db, schema: schema, requested: header.revision, sent: []).ownSets()
         let verdicts = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.ord, c.id, s.json ->> '$.revision' AS revision, coalesce(s.json ->> '$.conflict', 0) AS conflict
-                FROM temp.tidemark_staged_set AS s
-                JOIN tidemark_changeset AS c ON c.id = s.json ->> '$.id' ORDER BY s.ord
+                SELECT a.ord, a.id, a.revision, a.conflict FROM temp.tidemark_answered AS a
+                JOIN tidemark_changeset AS c ON c.id = a.id ORDER BY a.ord
                 """
         )
         var events: [SyncEvent] = []
@@ -101,13 +96,10 @@ struct MoveOutbox {
             try kept.keep(verdict["id"], epoch: header.epoch, revision: verdict["revision"] ?? 0)
             try Outbox.remove(verdict["id"], in: db)
         }
-        for verdict in verdicts where verdict["conflict"] {
-            events += try ParkConflict(db: db, now: now).park(
-                id: verdict["id"],
-                ord: verdict["ord"]
-            )
+        let refused = verdicts.filter { $0["conflict"] }.map {
+            (ord: $0["ord"] as Int, id: $0["id"] as String)
         }
-        return events
+        return try events + ParkConflict(db: db, now: now).park(refused)
     }
 
     /// What the server confirmed now includes an accepted change set: later ones were made on it.

@@ -174,7 +174,7 @@ struct OfferAgain {
         }
         guard reasons.isEmpty else {
             let list = reasons.map(\.json).joined(separator: ",")
-            let events = try ParkConflict(db: db, now: now).parkUnsent(id, reasons: "[\(list)]")
+            let events = try ParkConflict(db: db, now: now).parkUnsent([id: "[\(list)]"])
             for case .conflict(let id) in events {
                 try JudgeAfterReset.showTheirs(id, schema: schema, in: db)
             }

@@ -40,7 +40,7 @@ package struct TakeSnapshot {
     ///
     /// The caller is outside a transaction; here is one, with `foreign_keys` off.
     func take() throws -> Applied {
-        try attached { header in
+        try attached(zone: DeviceFile(db).zone) { header in
             var applied = Applied()
             try Transaction.withoutForeignKeys(db) {
                 applied = try replaceRows(header)
@@ -53,7 +53,7 @@ package struct TakeSnapshot {
     /// which is the fast order.
     @discardableResult
     package func join(device: UUID, server: String, zone: String) throws -> Applied {
-        try attached { header in
+        try attached(zone: zone) { header in
             let schema = try SchemaText.decode(header.schema)
             var applied = Applied()
             try Transaction.withoutForeignKeys(db) {
@@ -67,6 +67,7 @@ package struct TakeSnapshot {
                 )
                 let local = try SchemaIntrospection(db).validated(policies: schema.policies)
                 for table in local.tables { try copy(table, local.difference) }
+                try SnapshotCheck.rows(of: local, in: db)
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
                 try DeviceTables.reserveIds(local, in: db)
                 try CaptureTables.install(local, guardsNewIds: true, in: db)
@@ -161,6 +162,7 @@ package struct TakeSnapshot {
             }
             for table in schema.tables { try copy(table, schema.difference) }
             try UnknownValues(db: db, schema: schema).takeSnapshot()
+            try SnapshotCheck.rows(of: schema, in: db)
             // Before anything is compared by rows.
             try HeldColumns(db: db, schema: schema).restore()
             if let recall {
@@ -218,15 +220,6 @@ package struct TakeSnapshot {
     }
 
     private func finish(_ header: SnapshotFormat.Header) throws {
-        let waiting = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_changeset") ?? 0
-        if waiting == 0, let broken = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check") {
-            throw TidemarkError(
-                .invalidResponse,
-                "The snapshot has a reference that points at nothing.",
-                fix: "Nothing was changed. Check the server's file with PRAGMA foreign_key_check.",
-                place: .init(table: broken[0])
-            )
-        }
         try db.execute(
             // Notes of overruled values are numbered anew in another history.
             sql: """
@@ -245,6 +238,7 @@ package struct TakeSnapshot {
 
     /// Runs `body` with the snapshot attached as `snapshot`.
     private func attached<Result>(
+        zone: String,
         _ body: (SnapshotFormat.Header) throws -> Result
     ) throws -> Result {
         var configuration = Configuration()
@@ -252,31 +246,23 @@ package struct TakeSnapshot {
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
         }
-        let header = try DatabaseQueue(path: snapshotPath, configuration: configuration).read {
-            db in
-            try refuseActiveContent(db)
-            return try SnapshotFormat.header(in: db)
+        let header = try SnapshotCheck.blaming {
+            try DatabaseQueue(path: snapshotPath, configuration: configuration).read { db in
+                try SnapshotCheck.content(db)
+                return try SnapshotFormat.header(in: db)
+            }
         }
+        try SnapshotCheck.header(header, zone: zone)
         try db.execute(sql: "ATTACH ? AS snapshot", arguments: [snapshotPath])
-        let result = Result2 { try body(header) }
+        let result = Result2 {
+            try SnapshotCheck.blaming(isOwnFileSound: ownFileIsSound) { try body(header) }
+        }
         try db.execute(sql: "DETACH snapshot")
         return try result.get()
     }
 
-    private func refuseActiveContent(_ db: Database) throws {
-        if planted(PlantedBug.trustsSnapshot) { return }
-        let other = try String.fetchOne(
-            db,
-            sql:
-                "SELECT name FROM sqlite_master WHERE type <> 'table' OR sql LIKE 'CREATE VIRTUAL%'"
-        )
-        guard other == nil else {
-            throw TidemarkError(
-                .invalidResponse,
-                "The snapshot contains more than plain tables.",
-                fix: "Nothing was taken from it. Check the URL and the server."
-            )
-        }
+    private func ownFileIsSound() throws -> Bool {
+        try String.fetchOne(db, sql: "PRAGMA main.quick_check(1)") == "ok"
     }
 }
 

@@ -24,7 +24,7 @@ enum DeviceClock {
             db,
             sql: """
                 SELECT max(json ->> '$.time') FROM temp.tidemark_staged_set
-                WHERE json_type(json, '$.time') = 'integer'
+                WHERE json_type(json, '$.time') = 'integer' AND typeof(json ->> '$.time') = 'integer'
                 """
         )
         guard let seen else { return }

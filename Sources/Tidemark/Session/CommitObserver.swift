@@ -16,6 +16,8 @@ package final class CommitObserver: TransactionObserver, Sendable {
         var boundaries: [Int64] = []
         var hasNews = false
         var waiter: CheckedContinuation<Void, Never>?
+        /// Whether a commit wakes the waiter, or the end of its pause alone.
+        var wakesWithEdit = true
     }
 
     private let state = Mutex(State())
@@ -37,6 +39,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
             guard state.lastSeen > state.boundaries.last ?? 0 else { return nil }
             state.boundaries.append(state.lastSeen)
             state.hasNews = true
+            guard state.wakesWithEdit else { return nil }
             defer { state.waiter = nil }
             return state.waiter
         }
@@ -58,8 +61,9 @@ package final class CommitObserver: TransactionObserver, Sendable {
         }
     }
 
-    /// Returns after the next commit of captured changes, or after a pause, or on cancellation.
-    func wait(atMost pause: Duration) async {
+    /// Returns after the next commit of captured changes, if `orEdit`, or after a pause, or on
+    /// cancellation.
+    func wait(atMost pause: Duration, orEdit: Bool) async {
         let timer = Task { [self] in
             do { try await Task.sleep(for: pause) } catch { return wake() }
             wake()
@@ -67,8 +71,8 @@ package final class CommitObserver: TransactionObserver, Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isDue = state.withLock { state -> Bool in
-                    if state.hasNews || Task.isCancelled { return true }
-                    state.waiter = continuation
+                    if orEdit && state.hasNews || Task.isCancelled { return true }
+                    (state.waiter, state.wakesWithEdit) = (continuation, orEdit)
                     return false
                 }
                 if isDue { continuation.resume() }

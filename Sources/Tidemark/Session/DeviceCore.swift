@@ -125,22 +125,26 @@ extension DeviceCore {
                 arguments: [String(decoding: answer, as: UTF8.self)]
             )
         }
-        try Transaction.withoutForeignKeys(db) {
-            try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID)
-                .runIfNeeded()
-            try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
-            applied = try ApplyResponse(
-                db: db,
-                file: DeviceFile(db),
-                limits: limits,
-                now: now
-            ).apply(
-                answer,
-                to: outgoing,
-                boundaries: boundaries,
-                newID: newID
-            )
-            try finally(applied)
+        do {
+            try Transaction.withoutForeignKeys(db) {
+                try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID)
+                    .runIfNeeded()
+                try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
+                applied = try ApplyResponse(
+                    db: db,
+                    file: DeviceFile(db),
+                    limits: limits,
+                    now: now
+                ).apply(
+                    answer,
+                    to: outgoing,
+                    boundaries: boundaries,
+                    newID: newID
+                )
+                try finally(applied)
+            }
+        } catch let error as DatabaseError where AnswerCheck.blames(error) {
+            throw AnswerCheck.inapplicable("\(error.message ?? "it does not fit the tables").")
         }
         return applied
     }
@@ -206,8 +210,7 @@ extension DeviceCore {
             try DeviceFile.whileApplying(db) {
                 try pending.rewind()
                 events = try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent(
-                    error.place.id ?? "",
-                    reasons: "[\(reason.json)]"
+                    [error.place.id ?? "": "[\(reason.json)]"]
                 )
                 try pending.refreshBase()
                 try pending.replay()

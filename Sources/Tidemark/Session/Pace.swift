@@ -1,26 +1,40 @@
 /// How long the background loop pauses: the interval while all is well, growing pauses after
-/// failures.
+/// failures, and never less than the server asked for.
 ///
 /// A value; the shell sleeps.
 struct Pace: Sendable {
     let interval: Duration
     private var failures = 0
+    private var asked = Duration.zero
 
-    /// The longest pause after failures.
+    /// The longest pause after failures that the device chooses by itself.
     static let pauseMax = Duration.seconds(300)
+    /// The longest pause that a server can ask for: a broken one must not silence a device for
+    /// ever.
+    static let askedMax = Duration.seconds(3_600)
 
     init(interval: Duration) { self.interval = interval }
 
-    /// Notes how a round ended.
-    mutating func finished(failed: Bool) { failures = failed ? min(failures + 1, 16) : 0 }
+    /// Notes that a round went well.
+    mutating func succeeded() { (failures, asked) = (0, .zero) }
+
+    /// Notes that a round failed, and the seconds that the other side asked to be left alone for.
+    mutating func failed(retryAfterSeconds: Int? = nil) {
+        failures = min(failures + 1, 16)
+        let seconds = min(max(retryAfterSeconds ?? 0, 0), Int(Self.askedMax / .seconds(1)))
+        asked = .seconds(seconds)
+    }
+
+    /// Whether an edit of the app ends the pause early: not when the server asked for it.
+    var endsWithEdit: Bool { asked == .zero }
 
     /// The pause before the next round.
     ///
     /// `jitter` is a random factor from 0.5 to 1.5, so that devices that failed together do not
-    /// return together.
+    /// return together. What the server asked for is only ever lengthened.
     func pause(jitter: Double) -> Duration {
         guard failures > 0 else { return interval }
         let grown = Duration.seconds(1) * (1 << (failures - 1))
-        return min(grown, Self.pauseMax) * jitter
+        return max(min(grown, Self.pauseMax) * jitter, asked * max(jitter, 1))
     }
 }

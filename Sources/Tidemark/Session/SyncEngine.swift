@@ -133,15 +133,28 @@ public actor SyncEngine {
 
     /// Syncs once: sends what waits, takes in what is new, until there is neither.
     ///
+    /// Cancelled, it ends at once with `CancellationError`; its effects are whole or none.
+    ///
     /// - Throws: ``TidemarkCore/TidemarkError``; the outbox is kept, and the error's recovery says
     ///   whether to try again.
     public func sync() async throws {
-        if let inFlight { return try await inFlight.value }
+        while let inFlight {
+            do {
+                return try await inFlight.value
+            } catch is CancellationError where !Task.isCancelled {
+                // Whoever began it gave up; this caller has not.
+                if self.inFlight == inFlight { self.inFlight = nil }
+            }
+        }
         let task = Task { try await rounds() }
         inFlight = task
-        defer { inFlight = nil }
+        defer { if inFlight == task { inFlight = nil } }
         do {
-            try await database.typingStorage { try await task.value }
+            try await withTaskCancellationHandler {
+                try await database.typingStorage { try await task.value }
+            } onCancel: {
+                task.cancel()
+            }
         } catch {
             if let error = error as? TidemarkError {
                 eventHub.send(.failed(code: error.code.rawValue, message: error.message))
@@ -163,8 +176,11 @@ public actor SyncEngine {
             var pace = pace
             while !Task.isCancelled {
                 guard let self else { return }
-                pace.finished(failed: await self.failed())
-                await commits.wait(atMost: pace.pause(jitter: Pace.systemJitter()))
+                await self.round(&pace)
+                await commits.wait(
+                    atMost: pace.pause(jitter: Pace.systemJitter()),
+                    orEdit: pace.endsWithEdit
+                )
             }
         }
     }
@@ -177,13 +193,13 @@ public actor SyncEngine {
         loop = nil
     }
 
-    private func failed() async -> Bool {
+    /// Syncs; `sync()` tells the app of a failure, what is left to decide is when to try again.
+    private func round(_ pace: inout Pace) async {
         do {
             try await sync()
-            return false
+            pace.succeeded()
         } catch {
-            // `sync()` has told the app; what is left to decide is when to try again.
-            return true
+            pace.failed(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds)
         }
     }
 

@@ -188,7 +188,7 @@ package struct SyncRound: Sendable {
             if let lap = outgoing?.lap, try !Laps(db).isOpen(lap) { return [] }
             try require(.question, after: error)
             return []
-        case .permanent where error.place.id != nil:
+        case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
             return try DeviceCore.park(
                 error,
                 in: db,

@@ -21,7 +21,15 @@ struct SyncSession: Sendable {
         do {
             try await run(&round, tell)
         } catch {
-            try await advance(&round) { try $0.ended(in: $1) }
+            // In a task of its own: a cancelled one would write nothing, and others would have to
+            // wait until the lock is old.
+            let (last, database) = (round, database)
+            try await Task {
+                try await database.writeWithoutTransaction { db in
+                    var round = last
+                    try round.ended(in: db)
+                }
+            }.value
             throw error
         }
     }

@@ -13,8 +13,9 @@ extension HTTPExchange {
         case GzipError.truncated:
             address.unreachable("the answer ended too early")
         case GzipError.tooLarge(let bytesMax):
+            // Not `tooLarge`: that is about the request, whose change sets are innocent here.
             TidemarkError(
-                .tooLarge,
+                .invalidResponse,
                 "The answer of \(address.hostAndPort) holds more than \(bytesMax) bytes.",
                 fix: "Have the server send less at a time, or raise this device's limit."
             )

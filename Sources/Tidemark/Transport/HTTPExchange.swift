@@ -42,7 +42,11 @@ struct HTTPExchange: Sendable {
     ) async throws -> Value {
         do {
             let response = try await Self.client.execute(request, deadline: .distantFuture)
-            guard response.status == .ok else { throw try await refusal(response) }
+            guard response.status == .ok else {
+                var refusal = try await refusal(response)
+                refusal.retryAfterSeconds = retryAfter(response)
+                throw refusal
+            }
             return try await read(response)
         } catch let error as TidemarkError {
             throw error
@@ -107,6 +111,13 @@ struct HTTPExchange: Sendable {
                 "\(address.hostAndPort) takes no request of this size (\(status)).",
                 fix: "Send less at a time, or have the server's limit raised."
             )
+        }
+    }
+
+    /// The seconds of `Retry-After`; its other form, a date, counts as none.
+    private func retryAfter(_ response: HTTPClientResponse) -> Int? {
+        response.headers.first(name: "Retry-After").flatMap { Int($0) }.flatMap {
+            $0 < 0 ? nil : $0
         }
     }
 

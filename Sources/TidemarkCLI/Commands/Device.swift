@@ -68,12 +68,14 @@ extension Device {
             try await Terminal.run {
                 let device = try await OpenDevice(file)
                 repeat {
+                    var pause = every
                     do {
                         try await round(device)
                     } catch let error as TidemarkError where watch && error.recovery == .retry {
                         Terminal.note("tidemark: \(error.message) Trying again.")
+                        pause = max(every, Double(min(error.retryAfterSeconds ?? 0, 3_600)))
                     }
-                    if watch { try await Task.sleep(for: .seconds(every)) }
+                    if watch { try await Task.sleep(for: .seconds(pause)) }
                 } while watch
             }
         }

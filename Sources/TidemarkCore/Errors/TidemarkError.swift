@@ -51,6 +51,10 @@ public struct TidemarkError: Error, Hashable, Sendable {
     public let fix: String
     /// Where it happened.
     public var place: Place
+    /// What the sender of a code that this version does not know says about it.
+    var told: Recovery?
+    /// The seconds that the other side asks to be left alone for, if it does.
+    public var retryAfterSeconds: Int?
 
     /// Makes an error.
     public init(_ code: ErrorCode, _ message: String, fix: String, place: Place = Place()) {
@@ -58,6 +62,8 @@ public struct TidemarkError: Error, Hashable, Sendable {
     }
 
     /// What the receiver does: derived from the code, so that the two cannot disagree.
+    ///
+    /// A code that is new to this version goes by what its sender says.
     public var recovery: Recovery {
         switch code {
         case .unreachable, .invalidResponse, .unavailable, .internalFailure,
@@ -65,7 +71,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
         case .identityInUse: .renew
-        default: .permanent
+        default: told ?? .permanent
         }
     }
 }

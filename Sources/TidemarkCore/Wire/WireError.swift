@@ -43,13 +43,18 @@ public struct WireError: Codable, Hashable, Sendable {
     }
 
     /// The error that was sent, with its recovery derived from its code again.
+    ///
+    /// A recovery of a later version counts as `retry`, which harms nothing.
     public var tidemarkError: TidemarkError {
-        TidemarkError(
+        var read = TidemarkError(
             ErrorCode(rawValue: error.code),
             error.message,
             fix: error.fix,
             place: error.place?.place ?? TidemarkError.Place()
         )
+        let told = TidemarkError.Recovery(rawValue: error.recovery) ?? .retry
+        if read.recovery != told { read.told = told }
+        return read
     }
 }
 

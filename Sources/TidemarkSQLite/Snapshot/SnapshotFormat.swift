@@ -46,9 +46,10 @@ package enum SnapshotFormat {
     package static func header(in db: Database) throws -> Header {
         guard try db.tableExists("tidemark_snapshot"),
             let row = try Row.fetchOne(db, sql: "SELECT * FROM tidemark_snapshot"),
-            row["format"] as Int? == version, let zone = row["zone"] as String?,
-            let epoch = row["epoch"] as String?, let revision = row["revision"] as Int64?,
-            let schema = row["schema"] as String?
+            value(row, "format") as Int? == version, let zone = value(row, "zone") as String?,
+            let epoch = value(row, "epoch") as String?,
+            let revision = value(row, "revision") as Int64?,
+            let schema = value(row, "schema") as String?
         else {
             throw TidemarkError(
                 .invalidResponse,
@@ -57,5 +58,13 @@ package enum SnapshotFormat {
             )
         }
         return Header(zone: zone, epoch: epoch, revision: revision, schema: schema)
+    }
+
+    /// A value of the type that it should have; nil also for another type, or no such column.
+    private static func value<Value: DatabaseValueConvertible>(
+        _ row: Row,
+        _ column: String
+    ) -> Value? {
+        (row[column] as DatabaseValue?).flatMap(Value.fromDatabaseValue)
     }
 }

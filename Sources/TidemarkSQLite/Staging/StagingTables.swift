@@ -6,6 +6,7 @@ package import GRDB
 /// record, `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the
 /// server what devices send, the device what the server answers and what its own outbox replays.
 /// A device puts values of columns that only its file has aside in `tidemark_held` meanwhile.
+/// `tidemark_answered` holds the members of an answer's change sets that are not tables.
 package enum StagingTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY, json TEXT NOT NULL);
@@ -27,6 +28,9 @@ package enum StagingTables {
         CREATE TEMP TABLE tidemark_staged_cell (
             rec INTEGER, col TEXT, value, PRIMARY KEY (rec, col)
         ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_answered (
+            ord INTEGER PRIMARY KEY, id TEXT, revision INTEGER, conflict INTEGER, reasons TEXT, wrong INTEGER
+        );
         CREATE TEMP TABLE tidemark_assigned (
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;
@@ -37,7 +41,9 @@ package enum StagingTables {
 
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {
-        for table in ["staged_set", "staged_table", "staged", "staged_cell", "assigned"] {
+        for table in [
+            "staged_set", "staged_table", "staged", "staged_cell", "answered", "assigned",
+        ] {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }
     }

@@ -115,13 +115,20 @@ final class Workshop: Sendable {
     // MARK: The usual
 
     /// Serves a file on a free port, or on the port that it had before.
-    func serve(_ file: String, port: Int = 0) async throws -> Server {
-        try await serve(["serve", path(file), "--listen", "127.0.0.1:\(port)"])
+    func serve(
+        _ file: String,
+        port: Int = 0,
+        lasting limit: Duration = .seconds(300)
+    ) async throws -> Server {
+        try await serve(["serve", path(file), "--listen", "127.0.0.1:\(port)"], lasting: limit)
     }
 
     /// Starts a server and waits until it listens.
-    func serve(_ arguments: [String]) async throws -> Server {
-        let program = try startTidemark(arguments)
+    func serve(
+        _ arguments: [String],
+        lasting limit: Duration = .seconds(300)
+    ) async throws -> Server {
+        let program = try startTidemark(arguments, within: limit)
         let line = try await program.line(with: "listening on http://")
         let port = try #require(line.split(separator: ":").last.flatMap { Int($0) }, "\(line)")
         return Server(program: program, port: port)

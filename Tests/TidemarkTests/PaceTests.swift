@@ -1,0 +1,42 @@
+import Testing
+
+@testable import Tidemark
+
+/// How long the background loop waits, and who may cut that short.
+@Suite struct PaceTests {
+    @Test func `rule 20: pauses grow from one second to five minutes, and a success ends them`() {
+        var pace = Pace(interval: .seconds(30))
+        #expect(pace.pause(jitter: 1) == .seconds(30))
+        var pauses: [Duration] = []
+        for _ in 0..<40 {
+            pace.failed()
+            pauses.append(pace.pause(jitter: 1))
+        }
+        let grown: [Duration] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300].map { .seconds($0) }
+        #expect(Array(pauses.prefix(10)) == grown)
+        #expect(pauses.last == .seconds(300))
+        #expect(pace.pause(jitter: 0.5) == .seconds(150))
+        #expect(pace.endsWithEdit)
+        pace.succeeded()
+        #expect(pace.pause(jitter: 1.5) == .seconds(30))
+    }
+
+    @Test func `rule 20, D6: what the server asks for is waited for, edits or not`() {
+        var pace = Pace(interval: .seconds(30))
+        pace.failed(retryAfterSeconds: 120)
+        #expect(!pace.endsWithEdit)
+        #expect(pace.pause(jitter: 0.5) == .seconds(120), "jitter never shortens it")
+        #expect(pace.pause(jitter: 1.5) == .seconds(180))
+        pace.failed()
+        #expect(pace.endsWithEdit, "it holds for one pause")
+        #expect(pace.pause(jitter: 1) == .seconds(2))
+    }
+
+    @Test(arguments: [Int.max, Int.min, -1, 0, 1_000_000])
+    func `rule 21: no server silences a device for longer than an hour`(seconds: Int) {
+        var pace = Pace(interval: .seconds(30))
+        pace.failed(retryAfterSeconds: seconds)
+        #expect(pace.pause(jitter: 1) >= .seconds(1))
+        #expect(pace.pause(jitter: 1) <= Pace.askedMax)
+    }
+}
