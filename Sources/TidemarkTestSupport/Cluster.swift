@@ -1,6 +1,6 @@
 public import Foundation
 import GRDB
-import Tidemark
+public import Tidemark
 public import TidemarkCore
 public import TidemarkSQLiteStore
 
@@ -106,11 +106,12 @@ public final class Cluster: Sendable {
     }
 
     /// Joins a new device; `clock` is its own, in milliseconds since 1970, where it is not the
-    /// system's.
+    /// system's, and `merge` are the functions of its app.
     public func device(
         _ name: String,
         clock: (@Sendable () -> Int64)? = nil,
-        limits: Limits = .standard
+        limits: Limits = .standard,
+        merge: [String: MergeFunction] = [:]
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
         let transport = InProcessTransport(to: service)
@@ -122,6 +123,7 @@ public final class Cluster: Sendable {
             transport: transport,
             clock: clock,
             limits: limits,
+            merge: merge,
             in: self
         )
     }

@@ -18,6 +18,7 @@ public final class TestDevice: Sendable {
     /// Keeps the folder of its file.
     private let cluster: Cluster
     private let clock: (@Sendable () -> Int64)?
+    private let merge: [String: MergeFunction]
 
     init(
         path: String,
@@ -25,8 +26,10 @@ public final class TestDevice: Sendable {
         clock: (@Sendable () -> Int64)? = nil,
         environment: SyncEngine.Environment? = nil,
         limits: Limits = .standard,
+        merge: [String: MergeFunction] = [:],
         in cluster: Cluster
     ) async throws {
+        self.merge = merge
         (self.path, self.transport, self.cluster) = (path, transport, cluster)
         self.clock = clock
         var configuration = Configuration()
@@ -42,7 +45,8 @@ public final class TestDevice: Sendable {
             server: "http://cluster.test",
             transport: transport,
             environment: environment ?? .init(now: wall ?? system.now, newID: system.newID),
-            limits: limits
+            limits: limits,
+            merge: merge
         )
     }
 
@@ -55,6 +59,7 @@ public final class TestDevice: Sendable {
             transport: transport,
             clock: clock,
             environment: environment,
+            merge: merge,
             in: cluster
         )
     }
@@ -69,6 +74,7 @@ public final class TestDevice: Sendable {
             path: path,
             transport: InProcessTransport(to: cluster.service),
             clock: clock,
+            merge: merge,
             in: cluster
         )
     }

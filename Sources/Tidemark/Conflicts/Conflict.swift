@@ -59,6 +59,8 @@ public struct Conflict: Hashable, Sendable, Codable {
     public let reasons: [Reason]
     /// Its records.
     public let records: [Record]
+    /// The ids of the parked conflicts that this one builds on: they are resolved first.
+    public let after: [String]
 
     /// Reads the parked conflicts, oldest first.
     static func all(_ db: Database) throws -> [Conflict] {
@@ -70,7 +72,15 @@ public struct Conflict: Hashable, Sendable, Codable {
                 id: row["id"],
                 parked: row["parked"],
                 reasons: try reasons(row["reasons"], in: db),
-                records: try records(row["id"], in: db)
+                records: try records(row["id"], in: db),
+                after: try String.fetchAll(
+                    db,
+                    sql: """
+                        SELECT p.id FROM json_each(?) AS a JOIN tidemark_conflict AS p
+                            ON p.id = a.value ORDER BY p.number
+                        """,
+                    arguments: [row["after"]]
+                )
             )
         }
     }
@@ -145,12 +155,4 @@ extension Conflict.Reason {
         rule: ConflictRule.predecessor.rawValue,
         message: "The change set that this one depends on was refused."
     )
-}
-
-/// What becomes of a parked conflict.
-public enum Resolution: String, Hashable, Sendable {
-    /// The server's rows stay; mine is dropped.
-    case accept
-    /// My changes are made again on top of the server's rows, as a new change set.
-    case retry
 }

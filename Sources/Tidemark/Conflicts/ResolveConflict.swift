@@ -9,16 +9,16 @@ package struct ResolveConflict {
     let db: Database
     let schema: SyncSchema
 
-    private static let ord = 0
-
     /// Resolves conflicts of the file behind a connection.
     package init(db: Database, schema: SyncSchema) { (self.db, self.schema) = (db, schema) }
 
     /// Resolves the conflict with an id or a number, inside a transaction of the caller's.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when there is none, or when the change does not fit
-    ///   the rows any more.
-    package func resolve(_ name: String, _ resolution: Resolution) throws {
+    /// - Returns: The conflicts that were parked because they build on it, in their order.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is none, when it builds on one that is
+    ///   parked itself, or when the change does not fit the rows any more.
+    @discardableResult
+    package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
         let id = try String.fetchOne(
             db,
             sql:
@@ -26,81 +26,157 @@ package struct ResolveConflict {
             arguments: [name]
         )
         guard let id else {
-            throw TidemarkError(
-                .invalidArgument,
+            throw Self.invalid(
                 "There is no conflict \(name) in this file.",
                 fix: "`tidemark device conflicts FILE` lists them."
             )
         }
-        if resolution == .retry { try redo(id) }
+        switch resolution {
+        case .accept: break
+        case .retry: try redo(id, merged: [])
+        case .merge(let records): try redo(id, merged: records)
+        }
+        try Self.forget(id, in: db)
+        return try Conflict.all(db).filter { $0.after.contains(id) }
+    }
+
+    /// Takes a conflict off the list.
+    static func forget(_ id: String, in db: Database) throws {
         try db.execute(sql: "DELETE FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
         try db.execute(sql: "DELETE FROM tidemark_conflict WHERE id = ?", arguments: [id])
     }
 
-    /// Makes the parked changes again.
+    // MARK: Making it again
+
+    /// Makes the parked changes again, with other values where somebody has merged them.
     ///
     /// An update or deletion whose record is gone is left out when it would delete, and creates the
     /// record again, under a new id where the server gives ids, when it would update.
-    private func redo(_ id: String) throws {
+    private func redo(_ id: String, merged: [MergedRecord]) throws {
         try EngineConnection.prepare(db, schema: schema)
-        try StagingTables.clear(in: db)
+        try requirePredecessors(of: id)
+        try check(merged, id)
+        let merged = try MakeAgain(db: db, schema: schema).renew(id, merged)
         let rows = try Row.fetchAll(
             db,
             sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? AND operation <> 'unchanged'",
             arguments: [id]
         )
-        for row in rows {
-            guard let table = schema.byName[row["tbl"]] else { continue }
-            try stage(row, table)
+        let byRecord = Dictionary(
+            merged.map { ("\($0.table) \($0.key)", $0) },
+            uniquingKeysWith: { $1 }
+        )
+        let decisions = try rows.compactMap { row -> RecordDecision? in
+            let (table, key): (String, String) = (row["tbl"], row["key"])
+            return try decide(row, byRecord["\(table) \(key)"])
         }
-        do {
-            try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: Self.ord)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw TidemarkError(
-                .constraintViolated,
-                "The change does not fit the rows as they are now: \(error.message ?? "a constraint failed").",
-                fix: "Edit the rows so that it does, then retry; or accept the server's version."
+        try RecordDecision.write(decisions, schema: schema, in: db)
+    }
+
+    private func decide(_ row: Row, _ merged: MergedRecord?) throws -> RecordDecision? {
+        if let merged, merged.columns == nil { return nil }
+        guard let table = schema.byName[row["tbl"]] else {
+            throw Self.invalid(
+                "The table \(row["tbl"] as String) is not synced any more.",
+                fix: "Accept the server's version; the change cannot be made again."
             )
         }
-    }
-
-    private func stage(_ row: Row, _ table: SyncedTable) throws {
-        var (key, operation): (String, String) = (row["key"], row["operation"])
-        var attributes: String? = row["mine"]
-        let isThere =
-            try Bool.fetchOne(
-                db,
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name))
-                    WHERE \(KeySQL.match(table, key: "?1")))
-                    """,
-                arguments: [key]
-            ) ?? false
-        if operation == "update", !isThere {
-            operation = "create"
-            attributes = try merged(row["base"], attributes)
-            if table.keyKind == .integer { key = String(try TemporaryIDs.next(db)) }
+        let values = RowValues(db: db)
+        let (key, operation): (String, String) = (row["key"], row["operation"])
+        let mine = try (row["mine"] as String?).map { try values.decode($0) } ?? [:]
+        let base = try (row["base"] as String?).map { try values.decode($0) }
+        let isThere = try values.current(table, key: key) != nil
+        if merged == nil { try requireColumns(of: mine, in: table, key) }
+        let wanted = mine.merging(merged?.columns ?? [:]) { $1 }
+        switch operation {
+        case "delete":
+            guard let columns = merged?.columns else {
+                guard isThere else { return nil }
+                return RecordDecision(table: table, key: key, operation: .delete, values: [:])
+            }
+            guard isThere else {
+                let whole = (base ?? [:]).merging(columns) { $1 }
+                return RecordDecision(table: table, key: key, operation: .create, values: whole)
+            }
+            return RecordDecision(table: table, key: key, operation: .update, values: columns)
+        case "create":
+            return RecordDecision(table: table, key: key, operation: .create, values: wanted)
+        default:
+            guard !isThere else {
+                return RecordDecision(table: table, key: key, operation: .update, values: wanted)
+            }
+            guard let base else {
+                throw Self.invalid(
+                    "\(table.name) \(key) is gone, and only a part of it is kept here.",
+                    fix: "Create the record yourself, or dismiss this with accept."
+                )
+            }
+            let whole = base.merging(wanted) { $1 }
+            return RecordDecision(table: table, key: key, operation: .create, values: whole)
         }
-        if operation == "delete", !isThere { return }
-        try StagedImages.stage(
-            "SELECT ?1 AS tbl, ?2 AS key, ?3 AS operation, ?4 AS attributes",
-            arguments: [table.name, key, operation, attributes],
-            ord: Self.ord,
-            in: db
-        )
     }
 
-    /// The columns of `base`, with those of `mine` in their place where it has them.
-    private func merged(_ base: String?, _ mine: String?) throws -> String? {
-        try String.fetchOne(
+    // MARK: Checks
+
+    /// What builds on a parked change set cannot come before it.
+    private func requirePredecessors(of id: String) throws {
+        let number = try Int.fetchOne(
             db,
             sql: """
-                SELECT json_group_object(key, json(value)) FROM (
-                    SELECT j.key, ?1 -> j.fullkey AS value FROM json_each(?1) AS j
-                    WHERE NOT EXISTS (SELECT 1 FROM json_each(?2) AS m WHERE m.key = j.key)
-                    UNION ALL SELECT m.key, ?2 -> m.fullkey FROM json_each(?2) AS m)
+                SELECT p.number FROM tidemark_conflict AS c, json_each(c.after) AS a
+                JOIN tidemark_conflict AS p ON p.id = a.value
+                WHERE c.id = ? ORDER BY p.number LIMIT 1
                 """,
-            arguments: [base ?? "{}", mine ?? "{}"]
+            arguments: [id]
         )
+        guard let number else { return }
+        throw Self.invalid(
+            "This change set builds on that of conflict \(number).",
+            fix: "Resolve conflict \(number) first."
+        )
+    }
+
+    private func check(_ merged: [MergedRecord], _ id: String) throws {
+        for record in merged {
+            let isPart =
+                try Bool.fetchOne(
+                    db,
+                    sql: """
+                        SELECT EXISTS (SELECT 1 FROM tidemark_conflict_record
+                        WHERE id = ? AND tbl = ? AND key = ? AND operation <> 'unchanged')
+                        """,
+                    arguments: [id, record.table, record.key]
+                ) ?? false
+            guard isPart else {
+                throw Self.invalid(
+                    "The conflict has no record \(record.table) \(record.key).",
+                    fix: "Give values for its records; `tidemark device conflicts FILE` lists them."
+                )
+            }
+            guard let table = schema.byName[record.table] else { continue }
+            try requireColumns(of: record.columns ?? [:], in: table, record.key)
+        }
+    }
+
+    /// A column that the table does not have would be dropped without a word.
+    private func requireColumns(
+        of values: [String: DatabaseValue],
+        in table: SyncedTable,
+        _ key: String
+    ) throws {
+        let known = Set(table.valueColumns.map(\.name))
+        guard let unknown = values.keys.sorted().first(where: { !known.contains($0) }) else {
+            return
+        }
+        throw TidemarkError(
+            .unknownColumn,
+            "\(table.name) has no column \(unknown) apart from its key.",
+            fix: "Merge with values for the columns that it has, or accept the server's version.",
+            place: .init(table: table.name, key: key, column: unknown)
+        )
+    }
+
+    static func invalid(_ message: String, fix: String) -> TidemarkError {
+        TidemarkError(.invalidArgument, message, fix: fix)
     }
 }

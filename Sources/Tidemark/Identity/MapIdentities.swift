@@ -57,13 +57,16 @@ struct MapIdentities {
     /// Puts the ids that `temp.tidemark_assigned` lists in the place of the old ones, wherever
     /// something waits or is parked.
     func rewrite() throws {
-        try rewriteKeys()
-        for table in schema.tables { try rewriteReferences(of: table) }
+        let isPartial = planted(PlantedBug.keepsTemporaryIdsInConflicts)
+        try rewriteAssigned(
+            in: Self.holders.filter { !(isPartial && $0 == "tidemark_conflict_record") }
+        )
     }
 
-    private func rewriteKeys() throws {
-        let isPartial = planted(PlantedBug.keepsTemporaryIdsInConflicts)
-        for holder in Self.holders where !(isPartial && holder == "tidemark_conflict_record") {
+    /// Puts the new ids of `temp.tidemark_assigned` wherever these tables have the old ones: in
+    /// keys and in references.
+    func rewriteAssigned(in holders: [String]) throws {
+        for holder in holders {
             try db.cachedStatement(
                 sql: """
                     UPDATE OR REPLACE \(holder) SET key = CAST(m.permanent AS TEXT)
@@ -71,25 +74,28 @@ struct MapIdentities {
                     WHERE m.tbl = \(holder).tbl AND \(holder).key = CAST(m.temporary AS TEXT)
                     """
             ).execute()
+            for table in schema.tables { try rewriteReferences(of: table, in: holder) }
         }
     }
 
-    private func rewriteReferences(of table: SyncedTable) throws {
+    /// The members of a bookkeeping table that hold columns of records.
+    private static let images = [
+        "tidemark_outbox": ["attributes", "before"], "tidemark_base": ["image"],
+        "tidemark_conflict_record": ["mine", "base"],
+    ]
+
+    private func rewriteReferences(of table: SyncedTable, in holder: String) throws {
         if planted(PlantedBug.keepsTemporaryReferences) { return }
         for (column, parent) in Catalog.integerReferences(of: table, in: schema) {
             if let position = table.key.firstIndex(of: column) {
                 guard table.keyKind != .integer else { continue }
                 let path = table.key.count > 1 ? "$[\(position)]" : "$"
-                for holder in Self.holders {
-                    try rewrite("key", path: path, parent, table, in: holder)
-                }
+                try rewrite("key", path: path, parent, table, in: holder)
                 continue
             }
-            let path = "$.\"\(column)\""
-            try rewrite("attributes", path: path, parent, table, in: "tidemark_outbox")
-            try rewrite("before", path: path, parent, table, in: "tidemark_outbox")
-            try rewrite("image", path: path, parent, table, in: "tidemark_base")
-            try rewrite("mine", path: path, parent, table, in: "tidemark_conflict_record")
+            for image in Self.images[holder] ?? [] {
+                try rewrite(image, path: "$.\"\(column)\"", parent, table, in: holder)
+            }
         }
     }
 

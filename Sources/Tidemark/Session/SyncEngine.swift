@@ -62,6 +62,7 @@ public actor SyncEngine {
     private let environment: Environment
     private let limits: Limits
     private let commits: CommitObserver
+    private let merge: [String: MergeFunction]
 
     // MARK: State: touched on the actor only
 
@@ -86,6 +87,8 @@ public actor SyncEngine {
     ///     rename may stay here for ever.
     ///   - environment: Time and randomness.
     ///   - limits: The bounds on what is sent and taken.
+    ///   - merge: By table, a function that merges a record when the server refuses a change of it,
+    ///     so that nobody has to be asked.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
     ///   ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public init(
@@ -95,9 +98,10 @@ public actor SyncEngine {
         transport: (any Transport)? = nil,
         renames: [String: String] = [:],
         environment: Environment = .system,
-        limits: Limits = .standard
+        limits: Limits = .standard,
+        merge: [String: MergeFunction] = [:]
     ) async throws {
-        self.database = database
+        (self.database, self.merge) = (database, merge)
         self.transport = try transport ?? HTTPTransport(url: server)
         (self.environment, self.limits) = (environment, limits)
         commits = CommitObserver()
@@ -209,7 +213,8 @@ public actor SyncEngine {
             transport: transport,
             environment: environment,
             limits: limits,
-            commits: commits
+            commits: commits,
+            merge: merge
         )
         try await session.run { [eventHub] in eventHub.send($0) }
     }
@@ -226,17 +231,20 @@ public actor SyncEngine {
         try await database.typingStorage { try await database.read { try Conflict.all($0) } }
     }
 
-    /// Decides what becomes of a conflict.
+    /// Decides what becomes of a conflict, or of values that were overruled.
     ///
     /// The outcome is an ordinary change set.
     ///
     /// - Parameters:
     ///   - conflict: The conflict's id, or its number.
     ///   - resolution: Whose version stays.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict, or when a retried
-    ///   change does not fit the rows any more.
-    public func resolve(_ conflict: String, _ resolution: Resolution) async throws {
-        try await database.typingStorage {
+    /// - Returns: The conflicts that were parked because they build on this one, in the order in
+    ///   which they are resolved next.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict, when it builds on one
+    ///   that is parked itself, or when a retried change does not fit the rows any more.
+    @discardableResult
+    public func resolve(_ conflict: String, _ resolution: Resolution) async throws -> [Conflict] {
+        let dependents = try await database.typingStorage {
             try await database.write { db in
                 try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(
                     conflict,
@@ -245,6 +253,7 @@ public actor SyncEngine {
             }
         }
         try await announceStatus()
+        return dependents
     }
 
     /// Whether a record has changes that the server has not acknowledged.

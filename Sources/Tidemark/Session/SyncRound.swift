@@ -34,6 +34,8 @@ package struct SyncRound: Sendable {
     private let core: DeviceCore
     private let environment: SyncEngine.Environment
     private let boundaries: @Sendable () -> [Int64]
+    private let limits: Limits
+    private let merge: [String: MergeFunction]
     private var changeSetsMax: Int
     private var snapshotsTaken = 0
     private var isCatchingUp = false
@@ -59,13 +61,15 @@ package struct SyncRound: Sendable {
     /// Makes a machine at its start.
     ///
     /// `boundaries` are the numbers of captured changes at which transactions of the app are known
-    /// to have ended.
+    /// to have ended; `merge` are the app's functions, by table.
     package init(
         limits: Limits,
         environment: SyncEngine.Environment,
+        merge: [String: MergeFunction] = [:],
         boundaries: @escaping @Sendable () -> [Int64]
     ) {
         core = DeviceCore(limits: limits)
+        (self.limits, self.merge) = (limits, merge)
         (self.environment, self.boundaries) = (environment, boundaries)
         changeSetsMax = limits.changeSetsPerRequestMax
         lock = SyncLock(environment)
@@ -113,13 +117,15 @@ package struct SyncRound: Sendable {
             now: environment.now(),
             newID: environment.newID
         ) { applied in
-            if applied.isEven { try lock.release(db) }
+            if applied.isEven, merge.isEmpty { try lock.release(db) }
         }
         if applied.knowsOldSchema { try requireSchema() }
         isCatchingUp = applied.hasMore
         isEven = applied.isEven
         if !isEven { try requireProgress(outgoing, applied) }
-        return applied.events
+        // Merged with rows that are not the latest, it would only be refused again.
+        guard !merge.isEmpty, !applied.hasMore, !applied.isStale else { return applied.events }
+        return try mergeParked(applied.events, in: db)
     }
 
     /// Takes a snapshot in.
@@ -247,6 +253,27 @@ package struct SyncRound: Sendable {
             now: environment.now(),
             newID: environment.newID
         )
+    }
+
+    /// Lets the app's functions merge what was refused; what they made is sent in this sync.
+    private mutating func mergeParked(
+        _ events: [SyncEvent],
+        in db: Database
+    ) throws -> [SyncEvent] {
+        var settled: [String] = []
+        try db.inTransaction(.immediate) {
+            settled = try MergeConflicts(
+                db: db,
+                schema: DeviceFile(db).schema,
+                functions: merge,
+                limits: limits
+            ).run(boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+            if isEven, settled.isEmpty { try lock.release(db) }
+            return .commit
+        }
+        if !settled.isEmpty { isEven = false }
+        let others = events.filter { event in !settled.contains { event == .conflict(id: $0) } }
+        return others + settled.map { .merged(id: $0) }
     }
 
     private mutating func require(_ need: Need, after error: TidemarkError) throws {

@@ -13,11 +13,14 @@ struct SyncSession: Sendable {
     let environment: SyncEngine.Environment
     let limits: Limits
     let commits: CommitObserver
+    let merge: [String: MergeFunction]
 
     /// Runs steps until nothing waits and nothing is missing.
     func run(_ tell: @Sendable (SyncEvent) -> Void) async throws {
         let commits = commits
-        var round = SyncRound(limits: limits, environment: environment) { commits.takeBoundaries() }
+        var round = SyncRound(limits: limits, environment: environment, merge: merge) {
+            commits.takeBoundaries()
+        }
         do {
             try await run(&round, tell)
         } catch {

@@ -6,6 +6,8 @@ public enum SyncEvent: Hashable, Sendable {
     case identitiesAssigned(table: String, ids: [Int64: Int64])
     /// A change set was refused and is parked under its id.
     case conflict(id: String)
+    /// A change set was refused, and the app's function has merged it: a new change set goes out.
+    case merged(id: String)
     /// Values lost by the policy of their column; they are kept among the conflicts under this id,
     /// and ask for no decision.
     case overruled(id: String)

@@ -29,6 +29,7 @@ extension Device {
                 "kind": conflict.kind.rawValue,
                 "id": conflict.id,
                 "parked": conflict.parked,
+                "after": conflict.after,
                 "reasons": try conflict.reasons.map { reason in
                     [
                         "table": reason.table,
@@ -67,6 +68,9 @@ extension Device {
                 let place = ([reason.table, reason.key ?? ""] + columns).filter { !$0.isEmpty }
                 let shown = place.isEmpty ? "" : " [\(place.joined(separator: " "))]"
                 Terminal.line("  why: \(reason.message)\(shown)")
+            }
+            if !conflict.after.isEmpty {
+                Terminal.line("  builds on: \(conflict.after.joined(separator: ", "))")
             }
             for record in conflict.records {
                 Terminal.line("  \(record.operation) \(record.table) \(record.key)")
@@ -127,37 +131,6 @@ extension Device {
                     options: [.fragmentsAllowed, .withoutEscapingSlashes, .sortedKeys]
                 )
                 return String(decoding: data, as: UTF8.self)
-            }
-        }
-    }
-
-    /// `tidemark device resolve`.
-    struct Resolve: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Decide what becomes of a conflict.",
-            discussion: """
-                --accept keeps the server's rows and drops yours. --retry makes your changes again on top of the server's rows; \
-                the next sync sends them as a new change set.
-                """
-        )
-        @Argument(help: "The device's file.") var file: String
-        @Argument(help: "The conflict's number or id.") var id: String
-        @Flag(help: "Keep the server's rows.") var accept = false
-        @Flag(help: "Make my changes again.") var retry = false
-
-        func validate() throws {
-            guard accept != retry else { throw ValidationError("Give either --accept or --retry.") }
-        }
-
-        func run() async throws {
-            try await Terminal.run {
-                let engine = try await OpenDevice(file).engine
-                try await engine.resolve(id, accept ? .accept : .retry)
-                Terminal.line(
-                    accept
-                        ? "accepted: the server's rows stay"
-                        : "your changes are made again; sync to send them"
-                )
             }
         }
     }

@@ -16,10 +16,4 @@ public enum TemporaryID {
 
     /// Whether a local id is temporary.
     public static func isTemporary(_ id: Int64) -> Bool { id < 0 || id >= reservedMin }
-
-    /// The id as it travels: negative.
-    public static func wire(_ id: Int64) -> Int64 { id >= reservedMin ? -id : id }
-
-    /// The id as the device's tables hold it.
-    public static func local(_ wire: Int64) -> Int64 { wire <= -reservedMin ? -wire : wire }
 }

@@ -53,8 +53,13 @@ package enum ChangeSetJSON {
         let name =
             switch source.table.keyKind {
             case .integer: "'\"' || key || '\"'"
-            // A blob in a TEXT column is no JSON string, and has to become one.
-            case .text: "CASE WHEN key LIKE '\"%' THEN key ELSE json_quote(key) END"
+            // A blob in a TEXT column is no JSON string, and has to become one; text that could be
+            // taken for that is tagged as text.
+            case .text:
+                """
+                CASE WHEN key LIKE '"{\\"$%' THEN json_quote(tidemark_tagged(key))
+                    WHEN key LIKE '"%' THEN key ELSE json_quote(key) END
+                """
             case .general: "json_quote(key)"
             }
         let row = try Row.fetchOne(

@@ -41,6 +41,14 @@ enum DecodedValue: Equatable {
         return output
     }
 
+    /// Text in the form in which it is never taken for anything else; another value in its
+    /// canonical form.
+    var taggedText: [UInt8] {
+        guard case .text(let bytes) = self else { return canonicalJSON }
+        return Array(#"{"$text":""#.utf8) + Array(Data(bytes).base64EncodedData())
+            + Array(#""}"#.utf8)
+    }
+
     private static func number(_ json: String) throws(InvalidValue) -> Self {
         if json.allSatisfy({ $0.isNumber || $0 == "-" }) {
             guard let value = Int64(json) else {

@@ -15,6 +15,7 @@ import GRDBSQLite
 /// | `tidemark_object(members, ...)` | the non-empty members as one JSON object |
 /// | `tidemark_decode(json)` | the SQLite value of a JSON value |
 /// | `tidemark_refusal(json)` | why `tidemark_canonical` would fail, or NULL |
+/// | `tidemark_tagged(json)` | a JSON string in its tagged form, `{"$text":"<base64>"}` |
 /// | `tidemark_canonical(json)` | a key's JSON, a value or an array of values, in canonical form |
 enum SQLFunctions {
     /// The marker with which a failure inside ``DecodedValue`` is told from SQLite's own errors.
@@ -38,6 +39,9 @@ enum SQLFunctions {
         }
         try add("tidemark_decode", to: db) { context, _, values in
             SQLFunctions.decode(context, values)
+        }
+        try add("tidemark_tagged", to: db) { context, _, values in
+            SQLFunctions.tagged(context, values)
         }
         try add("tidemark_refusal", to: db) { context, _, values in
             SQLFunctions.refusal(context, values)
@@ -146,6 +150,17 @@ enum SQLFunctions {
                     }
                 }
             }
+        } catch {
+            sqlite3_result_error(context, invalidValueMark + error.reason, -1)
+        }
+    }
+
+    private static func tagged(_ context: OpaquePointer?, _ values: Values?) {
+        guard let pointer = sqlite3_value_text(values?[0]) else {
+            return sqlite3_result_null(context)
+        }
+        do throws(InvalidValue) {
+            result(context, try DecodedValue(json: String(cString: pointer)).taggedText)
         } catch {
             sqlite3_result_error(context, invalidValueMark + error.reason, -1)
         }

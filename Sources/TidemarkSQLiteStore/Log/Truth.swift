@@ -13,7 +13,8 @@ extension ZoneTransaction {
     package func refuse(
         _ envelope: SyncRequest.Envelope,
         device: String?,
-        reasons: [ConflictReason]
+        reasons: [ConflictReason],
+        relatedMax: Int
     ) throws -> String {
         try CommitTables.clear("truth", in: db)
         try nameKnownIdentities(envelope.ord)
@@ -30,7 +31,7 @@ extension ZoneTransaction {
             reason.rule == ConflictRule.unique.rawValue && reason.key.isEmpty
                 ? try holders(reason, envelope.ord) : [reason]
         }
-        try addChildren()
+        try addChildren(relatedMax)
         let names = try String.fetchSet(
             db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_truth")
         )
@@ -56,7 +57,7 @@ extension ZoneTransaction {
     }
 
     /// Adds the children of refused deletions, level by level.
-    private func addChildren() throws {
+    private func addChildren(_ relatedMax: Int) throws {
         if planted(PlantedBug.leavesChildrenOutOfTruth) { return }
         var added = 1
         while added > 0 {
@@ -73,7 +74,7 @@ extension ZoneTransaction {
                             FROM temp.tidemark_truth AS w
                             JOIN main.\(SQLText.name(parent.name)) AS p ON \(KeySQL.match(parent, key: "w.key", alias: "p."))
                             JOIN main.\(SQLText.name(child.name)) AS c ON \(columns.joined(separator: " AND "))
-                            WHERE w.tbl = \(SQLText.literal(parent.name)) AND w.follows LIMIT \(Limits.standard.relatedRecordsMax)
+                            WHERE w.tbl = \(SQLText.literal(parent.name)) AND w.follows LIMIT \(relatedMax)
                             """
                     ).execute()
                     added += db.changesCount
@@ -83,36 +84,21 @@ extension ZoneTransaction {
                 try Int.fetchOne(
                     db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_truth")
                 ) ?? 0
-            if total > Limits.standard.relatedRecordsMax { return }
+            if total > relatedMax { return }
         }
     }
 
     /// Adds the records that hold the unique values which staged records wanted, and names them in
     /// the reason.
     ///
-    /// Where a staged record sets only a part of the values, its holder is not looked for.
+    /// A staged record that sets only a part of the columns wants its own row's values in the
+    /// others. One that the same change set deletes, or gives other values, holds nothing.
     private func holders(_ reason: ConflictReason, _ ord: Int) throws -> [ConflictReason] {
         guard let table = schema.byName[reason.table], !reason.columns.isEmpty else {
             return [reason]
         }
-        let cells = reason.columns.indices.map {
-            """
-            JOIN temp.tidemark_staged_cell AS c\($0)
-                ON c\($0).rec = s.rec AND c\($0).col = \(SQLText.literal(reason.columns[$0]))
-            """
-        }
-        let match = reason.columns.indices.map {
-            "t.\(SQLText.name(reason.columns[$0])) = c\($0).value"
-        }
         let keys = try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT DISTINCT \(RowJSON.key(table, alias: "t.")) AS holder
-                    FROM temp.tidemark_staged AS s \(cells.joined(separator: " "))
-                    JOIN main.\(SQLText.name(table.name)) AS t ON \(match.joined(separator: " AND "))
-                    WHERE s.ord = ? AND s.tbl = \(SQLText.literal(table.name)) AND holder <> s.key
-                    """
-            ),
+            db.cachedStatement(sql: holdersSQL(table, reason.columns)),
             arguments: [ord]
         )
         for key in keys { try add(table.name, key) }
@@ -120,5 +106,37 @@ extension ZoneTransaction {
         return keys.map {
             ConflictReason(table: table.name, key: $0, columns: reason.columns, rule: .unique)
         }
+    }
+
+    private func holdersSQL(_ table: SyncedTable, _ columns: [String]) -> String {
+        let name = "main.\(SQLText.name(table.name))"
+        let literals = columns.map { SQLText.literal($0) }
+        let cells = literals.indices.map {
+            """
+            LEFT JOIN temp.tidemark_staged_cell AS c\($0)
+                ON c\($0).rec = s.rec AND c\($0).col = \(literals[$0])
+            """
+        }
+        let wanted = columns.indices.map { index in
+            let column = SQLText.name(columns[index])
+            let missing = table.columns.first { $0.name == columns[index] }?.defaultSQL ?? "NULL"
+            return """
+                t.\(column) = CASE WHEN c\(index).rec IS NOT NULL THEN c\(index).value
+                    WHEN s.operation = 'create' THEN (\(missing)) ELSE own.\(column) END
+                """
+        }
+        return """
+            SELECT DISTINCT \(RowJSON.key(table, alias: "t.")) AS holder
+            FROM temp.tidemark_staged AS s \(cells.joined(separator: " "))
+            LEFT JOIN \(name) AS own ON \(KeySQL.match(table, key: "s.key", alias: "own."))
+            JOIN \(name) AS t ON \(wanted.joined(separator: " AND "))
+            WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(table.name)) AND s.operation <> 'delete'
+                AND holder <> s.key
+                AND NOT EXISTS (SELECT 1 FROM temp.tidemark_staged AS h
+                    LEFT JOIN temp.tidemark_staged_cell AS m
+                        ON m.rec = h.rec AND m.col IN (\(literals.joined(separator: ", ")))
+                    WHERE h.ord = ?1 AND h.tbl = s.tbl AND h.key = holder
+                        AND (h.operation = 'delete' OR h.operation = 'update' AND m.rec IS NOT NULL))
+            """
     }
 }

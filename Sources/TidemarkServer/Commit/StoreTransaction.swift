@@ -86,11 +86,12 @@ public protocol StoreTransaction {
 
     /// The truth for a refused change set: every record it touched and those related to them, JSON.
     ///
-    /// Keeps the verdict.
+    /// Keeps the verdict. At most `relatedMax` related records come along.
     func refuse(
         _ envelope: SyncRequest.Envelope,
         device: String?,
-        reasons: [ConflictReason]
+        reasons: [ConflictReason],
+        relatedMax: Int
     ) throws -> String
 
     /// The notes of values of this device that others overruled, oldest first, JSON each, up to a

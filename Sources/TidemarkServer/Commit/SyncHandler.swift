@@ -148,7 +148,12 @@ public struct SyncHandler: Sendable {
                 return Outcome(body: body, revision: revision)
             }
         } catch Violation.conflict(let reasons) {
-            let body = try transaction.refuse(envelope, device: request.device, reasons: reasons)
+            let body = try transaction.refuse(
+                envelope,
+                device: request.device,
+                reasons: reasons,
+                relatedMax: limits.relatedRecordsMax
+            )
             return Outcome(body: body, revision: nil)
         } catch Violation.refusal(let error) {
             if planted(PlantedBug.swallowsRefusal) { return Outcome(body: "{}", revision: nil) }

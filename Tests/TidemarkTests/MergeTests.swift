@@ -1,0 +1,248 @@
+import GRDB
+import Synchronization
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkSQLiteStore
+import TidemarkTestSupport
+
+/// The app's merge function: base, mine and theirs, and nobody is asked.
+@Suite struct MergeTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER NOT NULL DEFAULT 0);
+        CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT, uses INTEGER NOT NULL DEFAULT 0);
+        """
+    private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
+
+    /// Both texts, joined; a number grows by what both added.
+    private static let joined: MergeFunction = { record in
+        var row = record.theirs
+        for (column, value) in record.mine where value != record.base?[column] {
+            let theirs = record.theirs[column] ?? .null
+            guard theirs != record.base?[column] else {
+                row[column] = value
+                continue
+            }
+            let texts = [theirs, value].compactMap { String.fromDatabaseValue($0) }
+            row[column] = texts.joined(separator: " + ").databaseValue
+        }
+        return row
+    }
+
+    private static func pair(
+        _ function: MergeFunction? = joined,
+        tables: [String] = ["notes", "tags"]
+    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+        let cluster = try Cluster(schema: schema, seed: seed)
+        let anna = try await cluster.device("anna")
+        let functions = function.map { function in
+            Dictionary(uniqueKeysWithValues: tables.map { ($0, function) })
+        }
+        return (cluster, anna, try await cluster.device("ben", merge: functions ?? [:]))
+    }
+
+    @Test func `B14: what the app's function merges is a new change set of the same sync`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat milk', done = 1 WHERE id = 1")
+        try await anna.engine.sync()
+        let told = try await ben.events { try await ben.engine.sync() }
+        #expect(told.contains { if case .merged = $0 { true } else { false } })
+        #expect(!told.contains { if case .conflict = $0 { true } else { false } })
+        #expect(try await ben.engine.conflicts().isEmpty)
+        #expect(try await ben.engine.status().pendingChangeSets == 0)
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await anna.rows("SELECT text, done FROM notes WHERE id = 1")
+                == ["goat milk + oat milk|1"]
+        )
+    }
+
+    @Test func `B14: the function sees base, mine and theirs, whole and typed`() async throws {
+        let seen = Mutex<[MergeInput]>([])
+        let (_, anna, ben) = try await Self.pair { input in
+            seen.withLock { $0.append(input) }
+            return nil
+        }
+        try await anna.write("UPDATE notes SET done = 2 WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = NULL WHERE id = 1")
+        try await anna.engine.sync()
+        try await ben.engine.sync()
+        #expect(
+            seen.withLock { $0 } == [
+                MergeInput(
+                    table: "notes",
+                    key: "1",
+                    base: ["text": "milk".databaseValue, "done": 0.databaseValue],
+                    mine: ["text": .null, "done": 0.databaseValue],
+                    theirs: ["text": "milk".databaseValue, "done": 2.databaseValue]
+                )
+            ]
+        )
+        #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
+        try await ben.engine.sync()
+        #expect(seen.withLock { $0.count } == 1, "a function that says nothing is asked once")
+    }
+
+    @Test func `B14: a merge that is refused again is merged with the newer truth`() async throws {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        let count = Mutex(0)
+        ben.transport.faults.whileInFlight {
+            count.withLock { $0 += 1 }
+            try await anna.write("UPDATE notes SET text = 'sheep milk' WHERE id = 1")
+            try await anna.engine.sync()
+        }
+        try await cluster.converge(ben, anna)
+        #expect(
+            try await anna.rows("SELECT text FROM notes WHERE id = 1")
+                == ["sheep milk + goat milk + oat milk"]
+        )
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test func `rule 20: merges that are refused again and again end with a person`() async throws {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        let store = cluster.store
+        // Somebody is always faster: every request is overtaken by another edit.
+        let rounds = Mutex(0)
+        let overtaking = OvertakingTransport(to: store) {
+            let round = rounds.withLock { rounds -> Int in
+                rounds += 1
+                return rounds
+            }
+            try cluster.writeOutside("UPDATE notes SET text = 'faster \(round)' WHERE id = 1")
+        }
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: overtaking,
+            merge: ["notes": Self.joined]
+        )
+        try await engine.sync()
+        #expect(rounds.withLock { $0 } <= Limits.standard.mergesMax + 2)
+        let conflict = try #require(try await engine.conflicts().first)
+        #expect(conflict.records.first?.mine?.contains("oat milk") == true)
+        #expect(try await engine.status().pendingChangeSets == 0)
+    }
+
+    @Test func `B14: two new records of one key are merged as well`() async throws {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("INSERT INTO tags VALUES ('urgent', 'red', 1)")
+        try await ben.write("INSERT INTO tags VALUES ('urgent', 'blue', 1)")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT colour FROM tags") == ["red + blue"])
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test func `rule 2: a set of which one record can not be merged is parked whole`() async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair(tables: ["tags"])
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await anna.write("INSERT INTO tags VALUES ('urgent', 'red', 1)")
+        try await ben.write(
+            """
+            UPDATE notes SET text = 'oat milk' WHERE id = 1;
+            INSERT INTO tags VALUES ('urgent', 'blue', 1)
+            """
+        )
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT colour FROM tags") == ["red"])
+        #expect(try await ben.engine.conflicts().count == 1)
+    }
+
+    @Test func `rule 11: what builds on a merged set follows it, and nobody is asked`() async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write(
+            "UPDATE notes SET text = 'oat milk' WHERE id = 1; INSERT INTO notes (text) VALUES ('new')"
+        )
+        try await ben.write("UPDATE notes SET done = 1 WHERE id = 2")
+        try await ben.write("UPDATE notes SET done = 7 WHERE text = 'new'")
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id")
+                == ["goat milk + oat milk|0", "bread|1", "new|7"]
+        )
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test func `A15: the app is killed before its function was asked, and the next sync asks`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair(nil)
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.engine.conflicts().count == 1)
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: ben.transport,
+            merge: ["notes": Self.joined]
+        )
+        try await engine.sync()
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk + oat milk"]
+        )
+    }
+
+    @Test func `B14: a note that is gone, and a refused deletion, are for people`() async throws {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("DELETE FROM notes WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await ben.write("DELETE FROM notes WHERE id = 2")
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["deleted", "changed"]
+        )
+    }
+
+    @Test func `B14: the README's function keeps what each side changed`() async throws {
+        let (cluster, anna, ben) = try await Self.pair { record in
+            guard let base = record.base else { return nil }
+            var row = record.theirs
+            for (column, value) in record.mine where value != base[column] { row[column] = value }
+            return row
+        }
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|1"])
+    }
+}
+
+/// A way to the server on which somebody else is always faster.
+private final class OvertakingTransport: Transport {
+    private let inner: InProcessTransport
+    private let overtake: @Sendable () throws -> Void
+
+    init(to service: EmbeddedStore, _ overtake: @escaping @Sendable () throws -> Void) {
+        (inner, self.overtake) = (InProcessTransport(to: service), overtake)
+    }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try overtake()
+        return try await inner.sync(zone: zone, body: body)
+    }
+
+    func snapshot(
+        zone: String,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await inner.snapshot(zone: zone, to: path, progress: progress)
+    }
+
+    func digest(zone: String) async throws -> ZoneDigest { try await inner.digest(zone: zone) }
+}
