@@ -14,7 +14,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build release test lint format kills demo clean
+.PHONY: help setup build release test lint format kills demo prove clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ demo: setup ## Sync a world of cities between three devices, and prove it
 	@$(STAGE) "Building tidemark ($(CONFIG))" swift build -c $(CONFIG) --product tidemark
 	@$(STAGE) "Running the demo" \
 		Examples/Cities/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
+
+prove: setup ## Plant bugs one at a time, and show what notices each
+	@$(STAGE) "Building tidemark (debug)" swift build --product tidemark
+	@$(STAGE) "Planting bugs" "$$(swift build --show-bin-path)/tidemark" simulate --planted all
 
 clean: ## Remove what was built
 	@$(STAGE) "Cleaning" swift package clean

@@ -24,8 +24,8 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     // What it takes in.
     case storesRevisionFirst, takesGaps, appliesLastRevisionOnly, coalescesDeletionAway
     case appliesOnTopOfEdits, forgetsToReplay, capturesWhatItApplies, acknowledgesNewerEdits
-    case keepsTemporaryIdsInOutbox, keepsTemporaryReferences, keepsTemporaryIdsInConflicts
-    case dropsIdMap, losesConflictRecords, parksBystanders, parksAfterTransientError
+    case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
+    case dropsIdMap, losesConflictRecords, parksAfterTransientError
     case dropsOutboxOnSnapshot, skipsJudgingAfterReset, trustsSnapshot
 
     @TaskLocal private static var current: PlantedBug?

@@ -81,9 +81,7 @@ public final class EmbeddedStore: SyncService {
         self.pool = pool
         let opened = try TidemarkError.typingStorage(of: path) {
             try pool.writeWithoutTransaction { db in
-                // GRDB chooses NORMAL with WAL; what was acknowledged must survive a power cut.
-                let flush = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "EXTRA"
-                try db.execute(sql: "PRAGMA synchronous = \(flush)")
+                try EngineConnection.flushCommits(of: db)
                 var opened: (adoption: ZoneAdoption, served: ServedSchema)?
                 try db.inTransaction(.immediate) {
                     if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {

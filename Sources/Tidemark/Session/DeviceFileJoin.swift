@@ -120,7 +120,7 @@ public struct DeviceFileJoin: Sendable {
         let (server, zone, newID) = (server, zone, environment.newID)
         let now = environment.now()
         let status = try await database.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA synchronous = EXTRA")
+            try EngineConnection.flushCommits(of: db)
             _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).join(
                 device: newID(),
                 server: server,

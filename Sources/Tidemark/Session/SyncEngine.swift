@@ -111,10 +111,7 @@ public actor SyncEngine {
         }
         try await database.typingStorage {
             try await database.writeWithoutTransaction { db in
-                // GRDB chooses NORMAL with WAL: a power cut could forget an edit that the server
-                // already has. EXTRA is FULL there; with a rollback journal it also flushes the
-                // journal's removal, without which a power cut undoes the last commit.
-                try db.execute(sql: "PRAGMA synchronous = EXTRA")
+                try EngineConnection.flushCommits(of: db)
                 // Another program may be writing just now: wait, unless the app has said how.
                 if case .immediateError = db.configuration.busyMode {
                     try db.execute(sql: "PRAGMA busy_timeout = 5000")

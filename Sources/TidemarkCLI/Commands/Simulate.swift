@@ -13,6 +13,7 @@ struct Simulate: AsyncParsableCommand {
               tidemark simulate --seeds 1000
               tidemark simulate --seed 4711 --profile network --trace
               tidemark simulate --seed 4711 --shrink
+              tidemark simulate --planted all
 
             Exit codes: 0 all promises were kept; 1 one was broken.
             """
@@ -21,6 +22,8 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "How many seeds.") var seeds: UInt64 = 1
     @Option(help: "Events that do something, a seed.") var rounds = 200
     @Option(help: "Which faults there are: all, network or crash.") var profile = "all"
+    @Option(help: "Plant a bug by name, or all, and show what notices it. Debug builds only.")
+    var planted: String?
     @Flag(help: "Say everything that happens.") var trace = false
     @Flag(help: "Run each seed twice and compare.") var twice = false
     @Flag(help: "Shorten the story of the first failure, and tell it.") var shrink = false
@@ -28,6 +31,7 @@ struct Simulate: AsyncParsableCommand {
 
     func run() async throws {
         try await Terminal.run {
+            if let planted { return try SimulatePlanted.run(planted) }
             guard let profile = Profile(rawValue: profile) else {
                 throw ValidationError(
                     "There is no profile \(profile): "

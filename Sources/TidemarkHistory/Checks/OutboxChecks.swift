@@ -196,7 +196,10 @@ extension HistoryChecker {
         guard step.outbox != nil else { return }
         let before = Dictionary(old.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for set in new {
-            if let wire = set.wire, sets[set.id]?.wire == nil { sets[set.id]?.wire = wire }
+            if let wire = set.wire, sets[set.id]?.wire == nil {
+                sets[set.id]?.wire = wire
+                checkBases(of: set, wire, step)
+            }
             if let frozen = sets[set.id]?.wire, frozen != set.wire {
                 report(
                     .once,
@@ -220,6 +223,22 @@ extension HistoryChecker {
                 found: record.flatMap { actual[$0] } ?? "nothing about it"
             )
         }
+    }
+
+    /// What is sent says of each record the revision at which it was edited.
+    private mutating func checkBases(of set: OutboxSet, _ wire: String, _ step: DeviceStep) {
+        let told = wire.split(separator: "\"revision\":", omittingEmptySubsequences: false)
+            .dropFirst().map { String($0.prefix { $0.isNumber }) }.sorted()
+        let due = set.changes.filter { $0.operation != .create }.compactMap(\.base)
+            .map(String.init).sorted()
+        guard told != due else { return }
+        report(
+            .noSilentOverwrite,
+            step.device,
+            "change set \(set.id)",
+            expected: "the bases \(due.joined(separator: ", "))",
+            found: told.joined(separator: ", ")
+        )
     }
 
     private func contents(_ changes: [RecordChange]) -> [RecordID: String] {

@@ -6,6 +6,14 @@ public import TidemarkCore
 ///
 /// Everything lives in the connection alone. The file and other connections see none of it.
 public enum EngineConnection {
+    /// Makes every commit of a connection reach the disk before it returns.
+    ///
+    /// GRDB chooses `NORMAL` with WAL; what was acknowledged, or sent, must survive a power cut.
+    public static func flushCommits(of db: Database) throws {
+        let mode = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "EXTRA"
+        try db.execute(sql: "PRAGMA synchronous = \(mode)")
+    }
+
     /// Makes sure that a connection has what the engine's statements need, for the given schema.
     ///
     /// Call outside a transaction or at its start; costs one small query when all is there.

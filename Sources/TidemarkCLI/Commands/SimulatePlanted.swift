@@ -1,0 +1,47 @@
+import ArgumentParser
+import TidemarkSimulation
+
+#if DEBUG
+/// `tidemark simulate --planted`: what notices which defect.
+enum SimulatePlanted {
+    /// Plants one bug, or all, and lists what noticed each.
+    static func run(_ name: String) throws {
+        let names = name == "all" ? Proof.names : [name]
+        let bar = ProgressBar("proving")
+        var outcomes: [Proof.Outcome] = []
+        for (index, name) in names.enumerated() {
+            guard let outcome = try Proof().prove(name) else {
+                throw ValidationError(
+                    "There is no planted bug \(name): all, \(Proof.names.joined(separator: ", "))."
+                )
+            }
+            outcomes.append(outcome)
+            bar.update(index + 1, of: names.count, unit: "bugs")
+        }
+        let caught = outcomes.filter { $0.caughtBy != nil }.count
+        bar.finish("\(caught) of \(outcomes.count) planted bugs were noticed")
+        Terminal.table(
+            [["planted bug", "breaks", "noticed by", "as", "worlds"]]
+                + outcomes.map { outcome in
+                    [
+                        outcome.bug, outcome.place, outcome.caughtBy ?? "nobody",
+                        outcome.finding?.invariant ?? "-", String(outcome.tried),
+                    ]
+                },
+            right: [4]
+        )
+        if names.count == 1, let finding = outcomes.first?.finding { Terminal.line("\(finding)") }
+        guard caught == outcomes.count else { throw ExitCode.failure }
+    }
+}
+#else
+/// Planted bugs are not part of a release.
+enum SimulatePlanted {
+    /// Says that it needs a debug build.
+    static func run(_ name: String) throws {
+        throw ValidationError(
+            "Bugs can be planted in debug builds only, and this is a release build. Run `make prove`."
+        )
+    }
+}
+#endif

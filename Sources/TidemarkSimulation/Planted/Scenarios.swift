@@ -1,0 +1,210 @@
+#if DEBUG
+import GRDB
+import Tidemark
+import TidemarkCore
+import TidemarkSQLite
+
+extension Scenario {
+    private static let ids = [
+        "5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1", "0c5b0c36-8f9d-4a84-b7d3-61f2b9b6d3a2",
+    ]
+
+    private static func request(_ changeSets: String, more: String = "") -> String {
+        #"{"maxRevision":1,"device":"x"\#(more),"changeSets":[\#(changeSets)]}"#
+    }
+
+    private static func rename(_ name: String, id: String = ids[0]) -> String {
+        #"{"id":"\#(id)","team":{"update":[1],"attributes":{"1":{"name":"\#(name)"}}}}"#
+    }
+
+    static let reusedID = refused(
+        "one id for two contents",
+        .changeSetIdReused,
+        after: [request(rename("a"))],
+        "I6",
+        request(rename("b"))
+    )
+
+    static let half = refused(
+        "a good change set and one that breaks a reference",
+        .brokenReference,
+        "I12",
+        request(
+            rename("a")
+                + #",{"id":"\#(ids[1])","player":{"create":[-1],"attributes":{"-1":{"team_id":99}}}}"#
+        )
+    )
+
+    static let nameTwice = refused(
+        "one name twice in an object",
+        .duplicateName,
+        "I12",
+        request(
+            #"{"team":{"update":[1],"attributes":{"1":{"name":"a","name":"b"}}}}"#
+        )
+    )
+
+    static let otherEpoch = refused(
+        "a device of another history",
+        .epochMismatch,
+        "I4",
+        request(rename("a"), more: #","epoch":"00000000-0000-4000-8000-00000000000f""#)
+    )
+
+    static let tooEarly = refused(
+        "a change set before the one that it builds on",
+        .predecessorMissing,
+        "I2",
+        request(rename("a").replacing("{\"id\"", with: "{\"after\":[\"\(ids[1])\"],\"id\""))
+    )
+
+    /// A device has taken in a change of the record after its own edit, and sends the edit.
+    static let oldBase = Scenario(name: "an edit older than the device's revision") { world in
+        _ = try world.server.handle(Array(request(rename("theirs")).utf8), crash: .never)
+        let mine = """
+            {"maxRevision":2,"device":"y","changeSets":[{"id":"\(ids[1])",
+            "team":{"update":[1],"attributes":{"1":{"revision":1,"name":"mine"}}}}]}
+            """
+        let answer = try world.server.handle(Array(mine.utf8), crash: .never)
+        let text = String(decoding: answer, as: UTF8.self)
+        guard !text.contains(#""conflict":true"#) else { return nil }
+        return Finding("I2", "server", "an edit made at 1 overwrites revision 2")
+    }
+
+    /// A request is lost; the record is edited again.
+    static let editedTwice = Scenario(name: "two edits of a record, the first one sent") { world in
+        let device = world[1]
+        try device.write { try $0.execute(sql: "UPDATE team SET name = 'a' WHERE id = 1") }
+        _ = try world.nextRequest(of: device)
+        try device.write { try $0.execute(sql: "UPDATE team SET name = 'b' WHERE id = 1") }
+        let body = String(decoding: try world.nextRequest(of: device).body, as: UTF8.self)
+        guard !body.contains(#""after":["#) else { return nil }
+        return Finding("I2", device.name, "does not say what the second edit builds on: \(body)")
+    }
+
+    /// A team is on its way while a player is put in it.
+    static let playerInFlight = Scenario(name: "a new player of a team in flight") { world in
+        let device = world[1]
+        try device.write { try $0.execute(sql: "INSERT INTO team (name) VALUES ('new')") }
+        let outgoing = try world.nextRequest(of: device)
+        let answer = try world.server.handle(outgoing.body, crash: .never)
+        try device.write {
+            try $0.execute(
+                sql: "INSERT INTO player (team_id, name) SELECT max(id), 'new' FROM team"
+            )
+        }
+        _ = try device.step(0) { try $0.answered(answer, to: outgoing, in: $1) }
+        let broken = try device.access { try Row.fetchOne($0, sql: "PRAGMA foreign_key_check") }
+        let body = String(decoding: try world.nextRequest(of: device).body, as: UTF8.self)
+        guard broken != nil || body.contains(#""team_id":-"#) else { return nil }
+        return Finding("I8", device.name, "a player keeps the team's temporary id: \(body)")
+    }
+
+    /// A connection of the engine, asked whether its commits reach the disk.
+    static let unflushed = Scenario(name: "a commit that stays in memory") { world in
+        try world.server.read { db in
+            try EngineConnection.flushCommits(of: db)
+            let mode = try Int.fetchOne(db, sql: "PRAGMA synchronous")
+            guard let mode, mode < 2 else { return nil }
+            return Finding("I1", "server", "answers before a commit is on the disk")
+        }
+    }
+
+    /// A server answers with the revision after the next.
+    static let gap = Scenario(name: "an answer with a gap") { world in
+        let device = world[1]
+        let outgoing = try world.nextRequest(of: device)
+        let (revision, epoch) = try (outgoing.revision, world.epoch())
+        let answer = """
+            {"maxRevision":\(revision + 2),"epoch":"\(epoch)","more":false,"changeSets":[
+            {"revision":\(revision + 2),"conflict":false,"types":["team"],"team":{"update":[1],
+            "attributes":{"1":{"revision":\(revision + 2),"name":"x"}}}}]}
+            """
+        do {
+            _ = try device.step(0) {
+                try $0.answered(Array(answer.utf8), to: outgoing, in: $1)
+            }
+        } catch let error as TidemarkError where error.code == .invalidResponse {
+            return nil
+        }
+        return Finding("I4", device.name, "takes an answer without revision \(revision + 1)")
+    }
+
+    /// A snapshot comes with more than data.
+    static let activeSnapshot = Scenario(name: "a snapshot with a trigger") { world in
+        let device = world[1]
+        let keeper = try world.storage.open("hostile")
+        try world.server.snapshot(to: world.storage.path(of: "hostile"))
+        try keeper.writeWithoutTransaction { db in
+            try db.execute(
+                sql: "CREATE VIEW spy AS SELECT * FROM team"
+            )
+        }
+        defer { withExtendedLifetime(keeper) {} }
+        device.startRound(0)
+        do {
+            _ = try device.step(0) {
+                try $0.took(snapshotAt: world.storage.path(of: "hostile"), in: $1)
+            }
+        } catch let error as TidemarkError where error.code == .invalidResponse {
+            return nil
+        }
+        return Finding("I12", device.name, "takes a snapshot that has a view")
+    }
+
+    /// A device with an edit takes a snapshot.
+    static let snapshotOverEdit = Scenario(name: "a snapshot while an edit waits") { world in
+        let device = world[1]
+        try device.write { try $0.execute(sql: "UPDATE team SET name = 'mine' WHERE id = 1") }
+        try world.takeSnapshot(device)
+        guard try device.held().waiting == 0 else { return nil }
+        return Finding("I9", device.name, "a snapshot has dropped the outbox")
+    }
+
+    /// The server's history becomes another one, in which somebody has changed the record that a
+    /// device is editing.
+    static let otherHistory = Scenario(name: "a new history under an edit") { world in
+        let device = world[1]
+        try device.write { try $0.execute(sql: "UPDATE team SET name = 'mine' WHERE id = 1") }
+        try world.server.writeOutside { db in
+            try db.execute(sql: "UPDATE team SET name = 'theirs' WHERE id = 1")
+            try db.execute(
+                sql: "UPDATE tidemark_zone SET epoch = ?",
+                arguments: ["00000000-0000-4000-8000-00000000000f"]
+            )
+        }
+        try world.takeSnapshot(device)
+        guard try device.held().conflicts == 0 else { return nil }
+        return Finding("I2", device.name, "an edit goes on top of a row that it has not seen")
+    }
+}
+
+extension World {
+    fileprivate func epoch() throws -> String {
+        try server.read {
+            try String.fetchOne($0, sql: "SELECT epoch FROM tidemark_zone") ?? ""
+        }
+    }
+
+    /// What a device sends when it begins a sync.
+    fileprivate func nextRequest(of device: SimulatedDevice) throws -> DeviceCore.Outgoing {
+        device.startRound(0)
+        guard case .send(let outgoing)? = try device.step(0, { try $0.next($1) }) else {
+            throw Finding("live", device.name, "sends nothing")
+        }
+        return outgoing
+    }
+
+    /// A device takes the zone's rows anew.
+    fileprivate func takeSnapshot(_ device: SimulatedDevice) throws {
+        let keeper = try storage.open("snapshot")
+        try server.snapshot(to: storage.path(of: "snapshot"))
+        device.startRound(0)
+        _ = try device.step(0) {
+            try $0.took(snapshotAt: storage.path(of: "snapshot"), in: $1)
+        }
+        try keeper.close()
+        try storage.remove("snapshot")
+    }
+}
+#endif
