@@ -298,5 +298,7 @@ struct BenchTransport: Transport {
         ).copy(to: path)
     }
 
+    func schema(zone: String) async throws -> [UInt8] { try await store().schema(zone: zone) }
+
     func digest(zone: String) async throws -> ZoneDigest { try await store().digest(zone: zone) }
 }

@@ -224,5 +224,7 @@ private final class HarmfulTransport: Transport {
         try harm.inflict(path)
     }
 
+    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
+
     func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

@@ -244,5 +244,7 @@ private final class OvertakingTransport: Transport {
         try await inner.snapshot(zone: zone, to: path, progress: progress)
     }
 
+    func schema(zone: String) async throws -> [UInt8] { try await inner.schema(zone: zone) }
+
     func digest(zone: String) async throws -> ZoneDigest { try await inner.digest(zone: zone) }
 }

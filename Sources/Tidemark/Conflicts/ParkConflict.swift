@@ -43,14 +43,13 @@ struct ParkConflict {
         withSent: Bool
     ) throws -> [SyncEvent] {
         guard !reasons.isEmpty else { return [] }
-        let depends = planted(PlantedBug.parksBystanders) ? "a.id IS NOT d.id" : "a.id = d.id"
         let all = try String.fetchAll(
             db.cachedStatement(
                 sql: """
                     WITH RECURSIVE parked (id) AS (
                         SELECT value FROM json_each(?1)
                         UNION
-                        SELECT c.id FROM parked AS d JOIN tidemark_after AS a ON \(depends)
+                        SELECT c.id FROM parked AS d JOIN tidemark_after AS a ON a.id = d.id
                         JOIN tidemark_changeset AS c USING (seq) WHERE c.wire IS NULL OR ?2
                     )
                     SELECT c.id FROM tidemark_changeset AS c JOIN parked USING (id) ORDER BY c.seq

@@ -57,10 +57,7 @@ struct MapIdentities {
     /// Puts the ids that `temp.tidemark_assigned` lists in the place of the old ones, wherever
     /// something waits or is parked.
     func rewrite() throws {
-        let isPartial = planted(PlantedBug.keepsTemporaryIdsInConflicts)
-        try rewriteAssigned(
-            in: Self.holders.filter { !(isPartial && $0 == "tidemark_conflict_record") }
-        )
+        try rewriteAssigned(in: Self.holders)
     }
 
     /// Puts the new ids of `temp.tidemark_assigned` wherever these tables have the old ones: in

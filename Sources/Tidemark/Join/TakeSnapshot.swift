@@ -88,7 +88,7 @@ package struct TakeSnapshot {
     ///
     /// - Returns: Whether it could: the snapshot must be at the file's own revision.
     func compareRebuilt() throws -> Bool {
-        try attached { header in
+        try attached(zone: DeviceFile(db).zone) { header in
             var isCompared = false
             try Transaction.withoutForeignKeys(db) {
                 try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()

@@ -53,6 +53,14 @@ public struct Proof: Sendable {
     /// The names of all bugs that can be planted.
     public static var names: [String] { PlantedCase.all.map(\.bug.rawValue) }
 
+    /// The rules that some bug breaks.
+    public static var rules: Set<Int> { Set(PlantedCase.all.map(\.rule)) }
+
+    /// The groups of failures that have a bug, in their order.
+    public static var groups: [String] {
+        Set(PlantedCase.all.map { String($0.group) }).sorted()
+    }
+
     private let seedsMax: UInt64
 
     /// Makes a proof that gives up after so many seeds a bug.

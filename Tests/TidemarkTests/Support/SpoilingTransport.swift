@@ -35,5 +35,7 @@ final class SpoilingTransport: Transport {
         try await real.snapshot(zone: zone, to: path, progress: progress)
     }
 
+    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
+
     func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }
