@@ -26,7 +26,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case appliesOnTopOfEdits, forgetsToReplay, capturesWhatItApplies, acknowledgesNewerEdits
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
-    case dropsOutboxOnSnapshot, skipsJudgingAfterReset, trustsSnapshot
+    case dropsOutboxOnSnapshot, trustsSnapshot
 
     @TaskLocal private static var current: PlantedBug?
 

@@ -53,7 +53,8 @@ public struct MergedRecord: Hashable, Sendable {
 
     /// The values of columns that are written as in the protocol: a JSON object.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it is none, or has a value that no column holds.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it is none, or has a value that no column
+    ///   holds.
     public static func columns(json: String) throws -> [String: DatabaseValue] {
         do {
             return try DatabaseQueue().write { db in

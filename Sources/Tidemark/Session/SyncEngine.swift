@@ -237,8 +237,8 @@ public actor SyncEngine {
     ///   - resolution: Whose version stays.
     /// - Returns: The conflicts that were parked because they build on this one, in the order in
     ///   which they are resolved next.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict, when it builds on one
-    ///   that is parked itself, or when a retried change does not fit the rows any more.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict, when it builds on
+    ///   one that is parked itself, or when a retried change does not fit the rows any more.
     @discardableResult
     public func resolve(_ conflict: String, _ resolution: Resolution) async throws -> [Conflict] {
         let dependents = try await database.typingStorage {

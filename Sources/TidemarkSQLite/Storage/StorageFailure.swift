@@ -44,9 +44,16 @@ extension TidemarkError {
         }
     }
 
-    /// An error as the caller of an engine gets it: storage errors of SQLite's are typed, others
-    /// are as they were.
+    /// An error as the caller of an engine gets it: storage errors of SQLite's are typed, and so is
+    /// bookkeeping that cannot be read; others are as they were.
     package static func typed(_ error: any Error, of file: String) -> any Error {
+        if error is DecodingError {
+            return TidemarkError(
+                .fileDamaged,
+                "The bookkeeping in \(file) cannot be read.",
+                fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
+            )
+        }
         guard let storage = error as? DatabaseError,
             let typed = TidemarkError(storage: storage, of: file)
         else { return error }

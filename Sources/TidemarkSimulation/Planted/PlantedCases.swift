@@ -40,7 +40,6 @@ extension PlantedCase {
         PlantedCase(.keepsTemporaryIdsInOutbox, rule: 13, "C", seed: 5),
         PlantedCase(.dropsIdMap, rule: 13, "C", seed: 1),
         PlantedCase(.ignoresEpoch, rule: 14, "A", .otherEpoch),
-        PlantedCase(.skipsJudgingAfterReset, rule: 14, "A", .otherHistory),
         PlantedCase(.takesBaseWhenSending, rule: 15, "C", seed: 1),
         PlantedCase(.movesBaseWhenSending, rule: 15, "C", seed: 1),
         PlantedCase(.forgetsOwnCommits, rule: 16, "B", seed: 3),

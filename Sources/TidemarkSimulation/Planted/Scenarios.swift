@@ -160,23 +160,6 @@ extension Scenario {
         guard try device.held().waiting == 0 else { return nil }
         return Finding("I9", device.name, "a snapshot has dropped the outbox")
     }
-
-    /// The server's history becomes another one, in which somebody has changed the record that a
-    /// device is editing.
-    static let otherHistory = Scenario(name: "a new history under an edit") { world in
-        let device = world[1]
-        try device.write { try $0.execute(sql: "UPDATE team SET name = 'mine' WHERE id = 1") }
-        try world.server.writeOutside { db in
-            try db.execute(sql: "UPDATE team SET name = 'theirs' WHERE id = 1")
-            try db.execute(
-                sql: "UPDATE tidemark_zone SET epoch = ?",
-                arguments: ["00000000-0000-4000-8000-00000000000f"]
-            )
-        }
-        try world.takeSnapshot(device)
-        guard try device.held().conflicts == 0 else { return nil }
-        return Finding("I2", device.name, "an edit goes on top of a row that it has not seen")
-    }
 }
 
 extension World {
