@@ -15,7 +15,7 @@ extension IntegrationTests {
 
         @Test
         func
-            `rules 2 3 4 10, case 29: a hundred kills of everybody lose nothing and double nothing`()
+            `rules 2 3 4 10, case 29: a hundred kills of everybody lose and double nothing`()
             async throws
         {
             let yard = try await KillYard(seed: Self.seed)
