@@ -65,6 +65,7 @@ extension IntegrationTests {
                         try await link.broken.sync()
                     }
                     #expect(error?.recovery == .retry, "\(status): \(error?.description ?? "")")
+                    #expect(error?.retryAfterSeconds == 17, "\(status)")
                     #expect(try await link.waiting() == before, "\(status)")
                 }
             }

@@ -198,7 +198,7 @@ import TidemarkTestSupport
     {
         let thrown = [
             TidemarkError(.constraintViolated, "m", fix: "f", place: .init(id: "not mine")),
-            TidemarkError(.unknownTable, "m", fix: "f", place: .init(changeSet: 0)),
+            TidemarkError(.unknownTable, "m", fix: "f", place: .init(changeSet: 40)),
             TidemarkError(.schemaMismatch, "m", fix: "f"),
             TidemarkError(.epochMismatch, "m", fix: "f"),
             TidemarkError(.snapshotRequired, "m", fix: "f"),

@@ -105,6 +105,34 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
+    @Test func `rule 20: merges that are refused again and again end with a person`() async throws {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        let store = cluster.store
+        // Somebody is always faster: every request is overtaken by another edit.
+        let rounds = Mutex(0)
+        let overtaking = OvertakingTransport(to: store) {
+            let round = rounds.withLock { rounds -> Int in
+                rounds += 1
+                return rounds
+            }
+            try cluster.writeOutside("UPDATE notes SET text = 'faster \(round)' WHERE id = 1")
+        }
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: overtaking,
+            merge: ["notes": Self.joined]
+        )
+        try await engine.sync()
+        #expect(rounds.withLock { $0 } <= Limits.standard.mergesMax + 2)
+        let conflict = try #require(try await engine.conflicts().first)
+        #expect(conflict.records.first?.mine?.contains("oat milk") == true)
+        #expect(try await engine.status().pendingChangeSets == 0)
+    }
+
     @Test func `B14: two new records of one key are merged as well`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO tags VALUES ('urgent', 'red', 1)")

@@ -100,7 +100,12 @@ struct ParkConflict {
 
     private func move(_ id: String, reasons: String, truth ord: Int?) throws {
         try db.cachedStatement(
-            sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)"
+            sql: """
+                INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons, after, merges)
+                SELECT c.id, ?2, ?3, (SELECT json_group_array(a.id) FROM tidemark_after AS a
+                    WHERE a.seq = c.seq), c.merges
+                FROM tidemark_changeset AS c WHERE c.id = ?1
+                """
         ).execute(arguments: [id, now, reasons])
         try db.cachedStatement(
             sql: """
@@ -120,6 +125,7 @@ struct ParkConflict {
         }
         try Outbox.remove(id, in: db)
     }
+
     /// Keeps the records of others that the reasons name, for instance the one that holds a unique
     /// value, so that people see what stands in the way.
     private func keepNamed(_ id: String, reasons: String, truth ord: Int?) throws {

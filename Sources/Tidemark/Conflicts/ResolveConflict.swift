@@ -36,8 +36,9 @@ package struct ResolveConflict {
         case .retry: try redo(id, merged: [])
         case .merge(let records): try redo(id, merged: records)
         }
+        let next = try Conflict.all(db).filter { $0.after.contains(id) }.map(\.id)
         try Self.forget(id, in: db)
-        return try Conflict.all(db).filter { $0.after.contains(id) }
+        return try Conflict.all(db).filter { next.contains($0.id) }
     }
 
     /// Takes a conflict off the list.
