@@ -30,11 +30,13 @@ struct RenameWaiting {
         }
     }
 
-    /// Gives the confirmed records the form that the table has now: a new column has the zone's
-    /// value there, one that only the file has the row's.
+    /// Gives the confirmed records the form that the table has now: a column that both sides have
+    /// only now has the zone's value there, whatever stood there before; one that only the file has
+    /// the row's.
     func renewImages(of table: SyncedTable, _ step: SchemaStep) throws {
         let difference = step.new.difference
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
+        let added = step.addedColumns.first { $0.0.name == table.name }?.1.map(\.name) ?? []
         let members = try table.valueColumns.map { column -> String in
             let wire = difference.wireNames[table.name]?[column.name] ?? column.name
             let fill =
@@ -51,8 +53,9 @@ struct RenameWaiting {
                 (SELECT tidemark_key(u.value) FROM tidemark_unknown AS u WHERE u.tbl = tidemark_base.tbl
                 AND u.key = tidemark_base.key AND u.col = \(SQLText.literal(wire)))
                 """
+            let known = added.contains(column.name) ? "NULL" : "image -> \(path)"
             return
-                "\(SQLText.literal(ChangeSetJSON.quote(column.name) + ":")) || coalesce(image -> \(path), \(value), \(SQLText.literal(fill)))"
+                "\(SQLText.literal(ChangeSetJSON.quote(column.name) + ":")) || coalesce(\(known), \(value), \(SQLText.literal(fill)))"
         }
         let object = members.isEmpty ? "''" : members.joined(separator: " || ',' || ")
         try db.execute(
