@@ -16,10 +16,10 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build release test lint format kills demo prove clean
+.PHONY: help setup build release test lint format kills demo demo-verify prove clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing on this machine, and say what
 	@$(STAGE) "Setting up" Scripts/setup.sh
@@ -60,6 +60,11 @@ demo: setup ## Sync a world of cities between three devices, and prove it
 prove: setup ## Plant bugs one at a time, and show what notices each
 	@$(STAGE) "Building tidemark (debug)" swift build --product tidemark
 	@$(STAGE) "Planting bugs" "$$(swift build --show-bin-path)/tidemark" simulate --planted all
+
+demo-verify: setup ## Corrupt 3 of 200,000 rows; find and repair exactly these
+	@$(STAGE) "Building tidemark ($(CONFIG))" swift build -c $(CONFIG) --product tidemark
+	@$(STAGE) "Running the demo" \
+		Examples/Verify/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
 
 clean: ## Remove what was built
 	@$(STAGE) "Cleaning" swift package clean

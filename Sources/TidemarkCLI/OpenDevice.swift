@@ -38,9 +38,11 @@ struct OpenDevice {
     }
 
     /// Syncs once and returns what happened.
-    func syncCollectingEvents() async throws -> [SyncEvent] {
+    func syncCollectingEvents(acceptingMassDeletion: Bool = false) async throws -> [SyncEvent] {
         let stream = engine.events
-        let outcome = await Result { try await engine.sync() }
+        let outcome = await Result {
+            try await engine.sync(acceptingMassDeletion: acceptingMassDeletion)
+        }
         await engine.finishEvents()
         var events: [SyncEvent] = []
         for await event in stream { events.append(event) }

@@ -19,8 +19,8 @@ struct TidemarkCommand: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            Serve.self, Device.self, SchemaCommand.self, DigestCommand.self, Relay.self,
-            Simulate.self,
+            Serve.self, Device.self, SchemaCommand.self, DigestCommand.self, Verify.self,
+            Relay.self, Simulate.self,
         ]
     )
 }

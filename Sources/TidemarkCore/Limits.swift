@@ -39,6 +39,23 @@ public struct Limits: Hashable, Sendable {
     /// The bytes of a table or column name.
     public var nameBytesMax = 128
 
+    /// The rows up to which a device computes its fingerprint from them at every sync.
+    public var fingerprintRowsMax = 20_000
+    /// The time after which a device with more rows does so again, in seconds.
+    public var fingerprintIntervalSeconds = 86_400
+    /// The ranges of one comparison of rows that a server looks at.
+    public var rangesPerRequestMax = 40_000
+    /// The ranges into which a device divides one that differs.
+    public var repairWays = 32
+    /// The differing ranges that a device divides at a time; with more it takes a snapshot.
+    public var repairRangesMax = 1_000
+    /// The records that a server sends for one comparison; with more a snapshot is due.
+    public var repairRecordsMax = 10_000
+    /// The deletions up to which an answer is applied unasked, whatever part of the zone they are.
+    public var massDeletionRecordsMin = 50
+    /// The part of a zone's records up to which an answer may delete unasked, in percent.
+    public var massDeletionPercent = 20
+
     /// The limits that a server and a device have when nobody says otherwise.
     public static let standard = Limits()
 }

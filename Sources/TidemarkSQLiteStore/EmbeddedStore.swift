@@ -26,6 +26,7 @@ public final class EmbeddedStore: SyncService {
 
     private let pool: DatabasePool
     private let handler: SyncHandler
+    private let comparison: ComparisonHandler
     private let snapshots: SnapshotCache
     private let now: @Sendable () -> Int64
     private let adopt: @Sendable (Database, [ColumnRename], Bool) throws -> ZoneAdoption
@@ -104,6 +105,7 @@ public final class EmbeddedStore: SyncService {
         served = Mutex(opened.served)
         skippedTables = opened.adoption.skipped
         handler = SyncHandler(limits: limits)
+        comparison = ComparisonHandler(limits: limits)
         snapshots = SnapshotCache(zonePath: path)
     }
 
@@ -116,6 +118,15 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
+    /// Compares ranges of a device's rows with the zone's.
+    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try check(zone)
+        let comparison = comparison
+        return try await inTransaction { transaction, _ in
+            Array(try comparison.handle(body, in: transaction).utf8)
+        }
+    }
+
     /// A snapshot of the zone at its latest revision, built when there is none yet.
     public func snapshot(zone: String) async throws -> SnapshotFile {
         try check(zone)
@@ -123,7 +134,10 @@ public final class EmbeddedStore: SyncService {
         for _ in 0..<20 {
             let (state, schema) = try await inTransaction { transaction, served in
                 try transaction.absorbOutsideChanges()
-                return (try transaction.zone(), served.schema)
+                let state = try transaction.zone()
+                // The snapshot carries it; kept, so that it is computed at most once.
+                _ = try transaction.fingerprint(at: state.revision)
+                return (state, served.schema)
             }
             do {
                 if let file = try await snapshots.snapshot(at: state, of: schema) { return file }

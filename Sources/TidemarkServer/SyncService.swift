@@ -14,6 +14,15 @@ public protocol SyncService: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused; it changed nothing.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
 
+    /// Compares ranges of a device's rows with the zone's, so that differing records are found.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone's name.
+    ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
+    /// - Returns: The answer, JSON.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8]
+
     /// A snapshot of the zone as a gzip file that stays readable until ``releaseSnapshot(_:)``.
     func snapshot(zone: String) async throws -> SnapshotFile
 

@@ -37,6 +37,7 @@ public final class Cluster: Sendable {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let path = folder.appendingPathComponent("zone.sqlite").path
+        zonePath = path
         try DatabaseQueue(path: path).write { try $0.execute(sql: schema + ";" + seed) }
         (self.policies, self.limits, self.now) = (policies, limits, now)
         service = ReplaceableService(
@@ -60,7 +61,7 @@ public final class Cluster: Sendable {
     }
 
     /// The path of the server's file.
-    public var zonePath: String { folder.appendingPathComponent("zone.sqlite").path }
+    public let zonePath: String
 
     /// Runs SQL in the server's file, as another program would.
     public func writeOutside(_ sql: String) throws {

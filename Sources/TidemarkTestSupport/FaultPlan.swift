@@ -27,6 +27,8 @@ public final class FaultPlan: Sendable {
         var meanwhile: (@Sendable () async throws -> Void)?
         var requests: [[UInt8]] = []
         var answers: [[UInt8]] = []
+        var comparisons: [Int] = []
+        var meanwhileComparing: (@Sendable () async throws -> Void)?
     }
 
     private let state = Mutex(State())
@@ -52,6 +54,22 @@ public final class FaultPlan: Sendable {
     public var answers: [String] {
         state.withLock { $0.answers.map { String(decoding: $0, as: UTF8.self) } }
     }
+
+    /// The bytes of each comparison of rows so far, both ways.
+    public var comparisons: [Int] { state.withLock { $0.comparisons } }
+
+    func whileComparing(_ body: @escaping @Sendable () async throws -> Void) {
+        state.withLock { $0.meanwhileComparing = body }
+    }
+
+    func takeMeanwhileComparing() -> (@Sendable () async throws -> Void)? {
+        state.withLock { state in
+            defer { state.meanwhileComparing = nil }
+            return state.meanwhileComparing
+        }
+    }
+
+    func countComparison(bytes: Int) { state.withLock { $0.comparisons.append(bytes) } }
 
     func next() -> Fault {
         state.withLock { $0.faults.isEmpty ? .none : $0.faults.removeFirst() }

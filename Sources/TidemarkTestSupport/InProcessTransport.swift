@@ -32,6 +32,22 @@ public final class InProcessTransport: Transport {
         return arriving
     }
 
+    /// Runs `body` once, after the server has answered the next comparison of rows.
+    public func whileComparing(_ body: @escaping @Sendable () async throws -> Void) {
+        faults.whileComparing(body)
+    }
+
+    /// Compares rows, unless a fault is due.
+    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        let fault = faults.next()
+        if fault == .requestLost { throw FaultPlan.lost }
+        let answer = try await service.fingerprints(zone: zone, body: body)
+        faults.countComparison(bytes: body.count + answer.count)
+        if let meanwhile = faults.takeMeanwhileComparing() { try await meanwhile() }
+        if fault == .answerLost { throw FaultPlan.lost }
+        return answer
+    }
+
     /// Copies the snapshot.
     public func snapshot(
         zone: String,

@@ -37,6 +37,11 @@ public final class ReplaceableService: SyncService {
         try await store.schema(zone: zone)
     }
 
+    /// Compares ranges of a device's rows with the zone's.
+    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await store.fingerprints(zone: zone, body: body)
+    }
+
     /// The content hash of every table.
     public func digest(zone: String) async throws -> ZoneDigest {
         try await store.digest(zone: zone)

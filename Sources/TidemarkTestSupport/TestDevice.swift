@@ -79,6 +79,15 @@ public final class TestDevice: Sendable {
         )
     }
 
+    /// Another engine on the same database, which syncs with another server.
+    public func engine(on cluster: Cluster) async throws -> SyncEngine {
+        try await SyncEngine(
+            database,
+            server: "http://cluster.test",
+            transport: InProcessTransport(to: cluster.store)
+        )
+    }
+
     /// Runs SQL as the app, in one transaction.
     public func write(_ sql: String) async throws {
         try await database.write { try $0.execute(sql: sql) }

@@ -298,6 +298,10 @@ struct BenchTransport: Transport {
         ).copy(to: path)
     }
 
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await store().fingerprints(zone: zone, body: body)
+    }
+
     func schema(zone: String) async throws -> [UInt8] { try await store().schema(zone: zone) }
 
     func digest(zone: String) async throws -> ZoneDigest { try await store().digest(zone: zone) }

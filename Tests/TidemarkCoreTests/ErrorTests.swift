@@ -44,7 +44,7 @@ import TidemarkCore
         .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue,
         .invalidKey, .unknownTemporaryId, .brokenReference, .constraintViolated, .tooLarge,
         .schemaMismatch, .changeSetIdReused, .unknownZone, .unsyncableSchema, .unusableFile,
-        .invalidArgument, .fileDamaged,
+        .invalidArgument, .fileDamaged, .massDeletion,
     ]
 
     @Test func `what to do follows from the code alone`() {
@@ -52,6 +52,7 @@ import TidemarkCore
         #expect(Self.retried.allSatisfy { recovery($0) == .retry })
         #expect(Self.resynced.allSatisfy { recovery($0) == .resync })
         #expect(recovery(.identityInUse) == .renew)
+        #expect(recovery(.fingerprintMismatch) == .repair)
         #expect(Self.permanent.allSatisfy { recovery($0) == .permanent })
     }
 

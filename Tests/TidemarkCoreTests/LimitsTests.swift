@@ -37,6 +37,9 @@ import TidemarkCore
             limits.overruledPerAnswerMax, limits.mergesMax,
             limits.compactionStepMin, limits.compactionStepMax, limits.keptChangeSetsMax,
             limits.keptBytesMax,
+            limits.fingerprintRowsMax, limits.fingerprintIntervalSeconds,
+            limits.rangesPerRequestMax, limits.repairWays, limits.repairRangesMax,
+            limits.repairRecordsMax, limits.massDeletionRecordsMin, limits.massDeletionPercent,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
         // All revisions are kept unless somebody says how many.

@@ -32,6 +32,10 @@ final class ScriptedService: SyncService {
         return try await answer(zone, body)
     }
 
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await sync(zone: zone, body: body)
+    }
+
     func snapshot(zone: String) async throws -> SnapshotFile {
         guard let file else {
             throw TidemarkError(.unknownZone, "No zone \(zone).", fix: "Name another.")

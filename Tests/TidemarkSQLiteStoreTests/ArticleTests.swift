@@ -13,7 +13,9 @@ import TidemarkSQLiteStore
         let zone = try await ArticleZone.make()
         let answer = try await zone.sync(ArticleZone.request(maxRevision: 1000))
         #expect(
-            Set(answer.object.keys) == ["maxRevision", "epoch", "schema", "more", "changeSets"]
+            Set(answer.object.keys) == [
+                "maxRevision", "epoch", "schema", "more", "fingerprint", "changeSets",
+            ]
         )
         #expect(answer.maxRevision == 1001)
         #expect(answer.more == false)

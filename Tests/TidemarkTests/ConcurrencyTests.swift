@@ -134,6 +134,10 @@ private final class CountingTransport: Transport {
         try await real.snapshot(zone: zone, to: path, progress: progress)
     }
 
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await real.fingerprints(zone: zone, body: body)
+    }
+
     func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
 
     func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }

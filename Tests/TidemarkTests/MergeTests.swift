@@ -244,6 +244,10 @@ private final class OvertakingTransport: Transport {
         try await inner.snapshot(zone: zone, to: path, progress: progress)
     }
 
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await inner.fingerprints(zone: zone, body: body)
+    }
+
     func schema(zone: String) async throws -> [UInt8] { try await inner.schema(zone: zone) }
 
     func digest(zone: String) async throws -> ZoneDigest { try await inner.digest(zone: zone) }

@@ -13,6 +13,8 @@ struct AnswerEnvelope {
     let schema: String?
     /// What stages the change sets.
     let staging: ChangeSetStaging
+    /// The fingerprint that the rows have at `maxRevision`.
+    let fingerprint: Fingerprint?
 
     /// Reads the envelope.
     ///
@@ -36,7 +38,8 @@ struct AnswerEnvelope {
                     SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch,
                         coalesce(?1 ->> '$.more', 0) AS more, ?1 -> '$.changeSets' AS sets,
                         CASE json_type(?1, '$.schema') WHEN 'text' THEN ?1 ->> '$.schema' END AS schema,
-                        coalesce(?1 -> '$.overruled', '[]') AS overruled
+                        coalesce(?1 -> '$.overruled', '[]') AS overruled,
+                        CASE json_type(?1, '$.fingerprint') WHEN 'text' THEN ?1 ->> '$.fingerprint' END AS fingerprint
                     WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
                         AND typeof(?1 ->> '$.maxRevision') = 'integer'
                         AND json_type(?1, '$.epoch') = 'text'
@@ -74,6 +77,7 @@ struct AnswerEnvelope {
                 fix: "Nothing was changed. Compare the versions of both sides."
             )
         }
+        fingerprint = (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:))
     }
 }
 

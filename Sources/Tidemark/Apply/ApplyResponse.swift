@@ -21,6 +21,10 @@ struct ApplyResponse {
     let file: DeviceFile
     let limits: Limits
     let now: Date
+    /// Whether an answer that leads to other rows than the server's is refused.
+    var comparesFingerprint = true
+    /// What may be done with an answer that deletes much.
+    var consent = MassDeletion.Consent.none
 
     /// Applies the answer to a request.
     func apply(
@@ -60,7 +64,7 @@ struct ApplyResponse {
             applied.events += try editedMeanwhile(answered)
             try pending.rewind()
             try check.newIdsAreFree()
-            applied.events += try write(answered, revision: envelope.maxRevision)
+            applied.events += try write(answered, envelope)
             applied.events += try settle(answered)
             applied.events += try keepOverruled(envelope, newID: newID)
             try pending.refreshBase()
@@ -91,23 +95,28 @@ struct ApplyResponse {
     }
 
     /// Writes what others did, and what became of the device's own, as one change set.
-    private func write(_ answered: AnsweredSets, revision: Int64) throws -> [SyncEvent] {
-        guard let last = answered.stream.last else { return [] }
+    private func write(
+        _ answered: AnsweredSets,
+        _ envelope: AnswerEnvelope
+    ) throws -> [SyncEvent] {
+        guard let last = answered.stream.last else {
+            try compare(file.fingerprint, with: envelope)
+            return []
+        }
         let isLastOnly = planted(PlantedBug.appliesLastRevisionOnly)
         let target = answered.stream.count == 1 || isLastOnly ? last : -1
         if target == -1 { try Coalesce.merge(answered.stream, into: target, in: db) }
-        let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(
-            ord: target
-        )
-        guard unmatched == 0 else {
-            throw TidemarkError(
-                .snapshotRequired,
-                "The server updates \(unmatched) records that this file does not have.",
-                fix: "The rows are taken anew from a snapshot; the outbox is kept."
-            )
-        }
+        let confirmed = ConfirmedRows(db: db, file: file)
+        let rows = RowFingerprints(db, schema: file.schema)
+        let deletion = try MassDeletion.staged(as: target, file.schema, limits: limits, in: db)
+        if let deletion, case .none = consent { throw deletion }
+        let before = try confirmed.expected.map { try $0 - rows.records(stagedAs: target) }
+        try write(target)
         try UnknownValues(db: db, schema: file.schema).take(ord: target)
-        try AnswerReferences(db: db, schema: file.schema).check(ord: target)
+        if let deletion { try deletion.requireConsent(consent, to: envelope, file, rows) }
+        let after = try before.map { try $0 + rows.records(stagedAs: target) }
+        try checkReferences(of: target, expecting: after, rows)
+        try compare(after, with: envelope)
         guard !answered.foreign.isEmpty else { return [] }
         let foreign = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         let records =
@@ -120,7 +129,68 @@ struct ApplyResponse {
                 ),
                 arguments: [foreign]
             ) ?? 0
-        return [.remoteChanges(revision: revision, records: records)]
+        return [.remoteChanges(revision: envelope.maxRevision, records: records)]
+    }
+
+    /// Writes a staged change set.
+    ///
+    /// What does not fit the rows here shows that they are not the server's.
+    private func write(_ target: Int) throws {
+        do {
+            let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(
+                ord: target
+            )
+            // What is missing here is found by the comparison that is under way.
+            guard unmatched > 0, comparesFingerprint else { return }
+            throw misfit("the server updates \(unmatched) records that are not here")
+        } catch let error as DatabaseError where error.isCollision {
+            throw misfit(error.message ?? "a constraint fails")
+        }
+    }
+
+    private func misfit(_ reason: String) -> TidemarkError {
+        guard file.tables.isZones, comparesFingerprint else {
+            return TidemarkError(
+                .snapshotRequired,
+                "The answer does not fit the rows of this file: \(reason).",
+                fix: "The rows are taken anew from a snapshot; the outbox is kept."
+            )
+        }
+        return TidemarkError(
+            .fingerprintMismatch,
+            "The answer does not fit the rows of this file: \(reason).",
+            fix: "Nothing was changed; the rows are compared and those that differ replaced."
+        )
+    }
+
+    /// A reference to nothing is the answer's fault, unless a row of this file is missing.
+    private func checkReferences(
+        of target: Int,
+        expecting expected: Fingerprint?,
+        _ rows: RowFingerprints
+    ) throws {
+        guard comparesFingerprint else { return }
+        do {
+            try AnswerReferences(db: db, schema: file.schema).check(ord: target)
+        } catch let error as TidemarkError {
+            guard let expected, try rows.all() != expected else { throw error }
+            throw misfit("a record refers to one that is not here")
+        }
+    }
+
+    /// The tables are the server's now, so they have the server's fingerprint, or a cell was
+    /// applied wrongly; then nothing of this answer stays.
+    private func compare(_ mine: Fingerprint?, with envelope: AnswerEnvelope) throws {
+        let confirmed = ConfirmedRows(db: db, file: file)
+        let mine = confirmed.expected == nil ? nil : mine
+        if comparesFingerprint, let mine, let theirs = envelope.fingerprint, mine != theirs {
+            throw TidemarkError(
+                .fingerprintMismatch,
+                "The rows would not be the server's after this answer: \(mine) is not \(theirs).",
+                fix: "Nothing was changed; the rows are compared and those that differ replaced."
+            )
+        }
+        try confirmed.keep(mine)
     }
 
     /// The records with waiting changes that others changed.

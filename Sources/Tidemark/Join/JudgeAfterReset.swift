@@ -20,6 +20,8 @@ struct JudgeAfterReset {
     /// What is referred to, when an id may stand for another record now.
     let parents: OldParents?
     let now: String
+    /// Why a record is not as the edit's author saw it.
+    var cause = "The server has another history now, in which this record is another."
 
     /// Parks what does not fit, when the new rows are in the tables and the base is still the old.
     func park() throws -> [SyncEvent] {
@@ -56,7 +58,7 @@ struct JudgeAfterReset {
             key: key,
             columns: [],
             rule: rule.rawValue,
-            message: "The server has another history now, in which this record is another."
+            message: cause
         )
     }
 

@@ -21,6 +21,10 @@ package struct TakeSnapshot {
     let limits: Limits
     let now: Date
     let newID: () -> UUID
+    /// Whether the rows here are not those that their revision stands for.
+    var hasMismatch = false
+    /// What may be done with a snapshot in which much is gone.
+    var consent = MassDeletion.Consent.none
 
     /// Takes the snapshot at a path into the file behind a connection.
     package init(
@@ -135,23 +139,8 @@ package struct TakeSnapshot {
         let file = try DeviceFile(db)
         if let problem = file.tables.problems.first { throw problem }
         let schema = file.schema
-        try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema).drain(
-            boundaries: boundaries,
-            now: now,
-            newID: newID
-        )
-        try DeviceFile.whileApplying(db) { try compare(file).park() }
-        try DrainCapture(db: db, schema: schema).drain(
-            boundaries: [],
-            now: now,
-            newID: newID
-        )
-        try StagingTables.clear(in: db)
-        if planted(PlantedBug.dropsOutboxOnSnapshot) {
-            let all = "SELECT id FROM tidemark_changeset"
-            for id in try String.fetchAll(db, sql: all) { try Outbox.remove(id, in: db) }
-        }
+        try drain(file)
+        let deletion = try suspectDeletion(header, schema)
         var events = [SyncEvent.snapshotTaken(revision: header.revision)]
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
@@ -165,6 +154,7 @@ package struct TakeSnapshot {
             try SnapshotCheck.rows(of: schema, in: db)
             // Before anything is compared by rows.
             try HeldColumns(db: db, schema: schema).restore()
+            try requireConsent(to: deletion, header, schema)
             if let recall {
                 events += try MoveOutbox(
                     db: db,
@@ -176,6 +166,14 @@ package struct TakeSnapshot {
                     now: Timestamp.text(now),
                     newID: newID
                 ).move()
+            } else if hasMismatch {
+                events += try JudgeAfterReset(
+                    db: db,
+                    schema: schema,
+                    firstWaiting: 0,
+                    parents: nil,
+                    now: Timestamp.text(now)
+                ).park()
             }
             try pending.refreshBase()
             try pending.replay()
@@ -192,6 +190,58 @@ package struct TakeSnapshot {
             hasPending: hasPending ?? false,
             events: events
         )
+    }
+
+    /// Everything that was written here goes into the outbox, or the conflicts.
+    private func drain(_ file: DeviceFile) throws {
+        try EngineConnection.prepare(db, schema: file.schema)
+        let outbox = DrainCapture(db: db, schema: file.schema)
+        try outbox.drain(boundaries: boundaries, now: now, newID: newID)
+        try DeviceFile.whileApplying(db) { try compare(file).park() }
+        try outbox.drain(boundaries: [], now: now, newID: newID)
+        try StagingTables.clear(in: db)
+        if planted(PlantedBug.dropsOutboxOnSnapshot) {
+            let all = "SELECT id FROM tidemark_changeset"
+            for id in try String.fetchAll(db, sql: all) { try Outbox.remove(id, in: db) }
+        }
+    }
+
+    /// What would go with this snapshot, when it is much.
+    ///
+    /// - Throws: `massDeletion` when the history is another one, so that nobody can confirm it.
+    private func suspectDeletion(
+        _ header: SnapshotFormat.Header,
+        _ schema: SyncSchema
+    ) throws -> MassDeletion? {
+        if case .given = consent { return nil }
+        guard let deletion = try MassDeletion.inSnapshot(schema, limits: limits, in: db) else {
+            return nil
+        }
+        guard try !isReset(header), try header.revision >= DeviceFile(db).revision else {
+            throw deletion.error(because: "the server has another history now.")
+        }
+        if case .none = consent { throw deletion }
+        return deletion
+    }
+
+    private func requireConsent(
+        to deletion: MassDeletion?,
+        _ header: SnapshotFormat.Header,
+        _ schema: SyncSchema
+    ) throws {
+        guard let deletion, case .confirmed(let revision, let confirmed) = consent else { return }
+        guard header.revision <= revision else { throw deletion }
+        let mine = try RowFingerprints(db, schema: schema).all()
+        guard mine.hex == header.fingerprint, header.revision < revision || mine == confirmed
+        else {
+            throw deletion.error(because: "the server's rows say otherwise than its snapshot.")
+        }
+    }
+
+    /// Whether the file knows another history than the snapshot's.
+    private func isReset(_ header: SnapshotFormat.Header) throws -> Bool {
+        let known = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
+        return known != nil && known != header.epoch
     }
 
     /// Refuses another history than the one that the server was asked about, or that was asked for.
@@ -234,6 +284,14 @@ package struct TakeSnapshot {
             arguments: [header.epoch]
         )
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
+        let file = try DeviceFile(db)
+        // Over other columns, rows have another fingerprint.
+        let rows = ConfirmedRows(db: db, file: file)
+        // Fresh rows of a large file need not be looked at once more by the next sync.
+        try rows.noteCheck(now)
+        try rows.keep(
+            file.tables.isZones ? header.fingerprint.flatMap(Fingerprint.init(hex:)) : nil
+        )
     }
 
     /// Runs `body` with the snapshot attached as `snapshot`.

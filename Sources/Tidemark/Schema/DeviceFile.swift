@@ -13,6 +13,11 @@ package struct DeviceFile: Sendable {
     let contact: String?
     /// The number of the last note of overruled values that was taken in.
     let overruled: Int64
+    /// The fingerprint of the confirmed rows, and the hash of the tables' shape at that time.
+    let fingerprint: Fingerprint?
+    let fingerprintShape: String?
+    /// When the fingerprint was last computed from all rows, in seconds since 1970.
+    let checked: Int64?
     /// The tables that sync, as they are in this file now.
     package var schema: SyncSchema { tables.common }
     /// The tables, held against the zone's.
@@ -43,6 +48,8 @@ package struct DeviceFile: Sendable {
         }
         (device, server, zone) = (row["device"], row["server"], row["zone"])
         (epoch, contact, overruled) = (row["epoch"], row["contact"], row["overruled"])
+        fingerprint = (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:))
+        (fingerprintShape, checked) = (row["fingerprint_shape"], row["checked"])
         revision =
             try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state")) ?? 0
         (served, renames) = (row["schema"], row["renames"])

@@ -6,7 +6,7 @@ import TidemarkSQLite
 ///
 /// | table | a row is |
 /// | --- | --- |
-/// | `tidemark_device` | who this device is, what it syncs with, and the last time of its clock |
+/// | `tidemark_device` | who this device is, what it syncs with, the last time of its clock, and the fingerprint of its confirmed rows |
 /// | `tidemark_lock` | the process that syncs the file just now, and until when it may |
 /// | `tidemark_changeset` | a change set in the outbox; `wire` is what was sent, frozen; `epoch` the history of its bases |
 /// | `tidemark_outbox` | what a waiting change set does to one record |
@@ -38,7 +38,10 @@ enum DeviceTables {
             fitted_local TEXT,
             fitted_schema TEXT,
             stale INTEGER NOT NULL DEFAULT 0,
-            rebuilt TEXT
+            rebuilt TEXT,
+            fingerprint TEXT,
+            fingerprint_shape TEXT,
+            checked INTEGER
         );
         CREATE TABLE IF NOT EXISTS tidemark_lock (
             id INTEGER PRIMARY KEY CHECK (id = 1),

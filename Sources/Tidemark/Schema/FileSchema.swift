@@ -11,6 +11,9 @@ struct FileSchema: Sendable {
     let problems: [TidemarkError]
     /// The hash of the zone's schema as the file knows it; nil before the first snapshot.
     let servedHash: String?
+    /// Whether all of the zone's tables and columns are here, under the same names, and no others
+    /// in those tables.
+    let isZones: Bool
     /// The tables that sync, as they are in the file, in a form that can be kept.
     let localText: String
 
@@ -30,7 +33,8 @@ struct FileSchema: Sendable {
                 return try FileSchema(
                     common: introspection.validated(),
                     problems: [],
-                    servedHash: nil
+                    servedHash: nil,
+                    isZones: false
                 )
             }
             return try FileSchema(
@@ -49,12 +53,19 @@ struct FileSchema: Sendable {
         try self.init(
             common: comparison.common,
             problems: comparison.problems,
-            servedHash: ContentHash.of(served)
+            servedHash: ContentHash.of(served),
+            isZones: comparison.common.shape == zone.shape
         )
     }
 
-    private init(common: SyncSchema, problems: [TidemarkError], servedHash: String?) throws {
-        (self.common, self.problems, self.servedHash) = (common, problems, servedHash)
+    private init(
+        common: SyncSchema,
+        problems: [TidemarkError],
+        servedHash: String?,
+        isZones: Bool
+    ) throws {
+        (self.common, self.problems) = (common, problems)
+        (self.servedHash, self.isZones) = (servedHash, isZones)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         localText = String(

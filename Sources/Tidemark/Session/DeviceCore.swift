@@ -36,10 +36,12 @@ package struct DeviceCore: Sendable {
     ///
     /// `boundaries` are the numbers of captured changes at which transactions of the app are known
     /// to have ended. `changeSetsMax` is 0 while an answer had `more`, for the rest comes first.
+    /// Without `checksRows` the request carries no fingerprint: the rows are known to differ.
     func prepareRequest(
         _ db: Database,
         boundaries: [Int64],
         changeSetsMax: Int,
+        checksRows: Bool,
         now: Date,
         newID: () -> UUID
     ) throws -> Outgoing {
@@ -58,6 +60,8 @@ package struct DeviceCore: Sendable {
                 fix: "Sync when the server can be reached; edits are kept."
             )
         }
+        let rows = ConfirmedRows(db: db, file: file)
+        let fingerprint = checksRows ? try rows.checked(limits, now: now) : nil
         var laps = try Laps(db)
         let outgoing = try FreezeChangeSets(
             db: db,
@@ -70,6 +74,7 @@ package struct DeviceCore: Sendable {
         let body =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(file.tables.servedHash ?? "")","lap":\#(lap.json),"#
+            + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
             + #""changeSets":[\#(sets.map(\.wire).joined(separator: ","))]}"#
         return Outgoing(
@@ -114,6 +119,8 @@ extension DeviceCore {
         to outgoing: Outgoing,
         in db: Database,
         boundaries: [Int64],
+        comparesFingerprint: Bool,
+        consent: MassDeletion.Consent,
         now: Date,
         newID: @escaping () -> UUID,
         finally: (Applied) throws -> Void = { _ in }
@@ -134,7 +141,9 @@ extension DeviceCore {
                     db: db,
                     file: DeviceFile(db),
                     limits: limits,
-                    now: now
+                    now: now,
+                    comparesFingerprint: comparesFingerprint,
+                    consent: consent
                 ).apply(
                     answer,
                     to: outgoing,

@@ -136,18 +136,25 @@ public actor SyncEngine {
     ///
     /// Cancelled, it ends at once with `CancellationError`; its effects are whole or none.
     ///
+    /// - Parameter acceptingMassDeletion: Whether the server may delete most of the records here
+    ///   although it has another history now; ask the user first.
     /// - Throws: ``TidemarkCore/TidemarkError``; the outbox is kept, and the error's recovery says
     ///   whether to try again.
-    public func sync() async throws {
+    public func sync(acceptingMassDeletion: Bool = false) async throws {
         while let inFlight {
             do {
-                return try await inFlight.value
+                try await inFlight.value
+                // What another caller began was not told so much.
+                if !acceptingMassDeletion { return }
+                if self.inFlight == inFlight { self.inFlight = nil }
             } catch is CancellationError where !Task.isCancelled {
                 // Whoever began it gave up; this caller has not.
                 if self.inFlight == inFlight { self.inFlight = nil }
             }
         }
-        let task = Task { try await rounds() }
+        let task = Task {
+            _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion))
+        }
         inFlight = task
         defer { if inFlight == task { inFlight = nil } }
         do {
@@ -204,7 +211,43 @@ public actor SyncEngine {
         }
     }
 
-    private func rounds() async throws {
+    /// Compares all rows of this file with the server's, and tells which records differ.
+    ///
+    /// Takes in what is new first, since rows can be compared at one revision only; sends nothing.
+    ///
+    /// - Parameter repairing: Whether the records that differ are replaced by the server's. Waiting
+    ///   edits stay, but those of a record that differed are parked as a conflict.
+    /// - Returns: What differed, and what finding it cost.
+    /// - Throws: ``TidemarkCore/TidemarkError``, for instance `unreachable`.
+    public func verify(repairing: Bool = false) async throws -> Verification {
+        _ = await inFlight?.result
+        let verification = try await database.typingStorage {
+            try await rounds(.verify(repairing: repairing))
+        }
+        try await announceStatus()
+        return verification ?? Verification()
+    }
+
+    /// Compares this file's rows with its own books, without a server.
+    ///
+    /// - Returns: The fingerprint of the confirmed rows by the books, and that computed from the
+    ///   rows; nil where it is not known.
+    public func checkRows() async throws -> (expected: Fingerprint?, computed: Fingerprint?) {
+        let (commits, environment) = (commits, environment)
+        return try await database.write { db in
+            let file = try DeviceFile(db)
+            try EngineConnection.prepare(db, schema: file.schema)
+            try DrainCapture(db: db, schema: file.schema).drain(
+                boundaries: commits.takeBoundaries(),
+                now: environment.now(),
+                newID: environment.newID
+            )
+            let rows = ConfirmedRows(db: db, file: file)
+            return (rows.expected, try rows.computed())
+        }
+    }
+
+    private func rounds(_ purpose: SyncRound.Purpose) async throws -> Verification? {
         let session = SyncSession(
             database: database,
             transport: transport,
@@ -213,7 +256,7 @@ public actor SyncEngine {
             commits: commits,
             merge: merge
         )
-        try await session.run { [eventHub] in eventHub.send($0) }
+        return try await session.run(purpose) { [eventHub] in eventHub.send($0) }
     }
 
     // MARK: Looking

@@ -15,14 +15,28 @@ package import TidemarkCore
 /// | `snapshotRequired` | a snapshot, at most twice a sync |
 /// | `renew`, `resync` | a question, then a snapshot under a new identity |
 /// | `predecessorMissing` | the same: the server has forgotten what this device did |
+/// | `repair` | what is new is taken in, then the rows are compared and replaced, at most twice |
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
 /// | any other | the sync ends with it |
+///
+/// An answer or a snapshot that deletes suspiciously much is held back until the server has
+/// computed its fingerprint from all rows, and is then asked for once more; see ``MassDeletion``.
 package struct SyncRound: Sendable {
+    /// What a round is for.
+    package enum Purpose: Sendable {
+        /// To send what waits and take in what is new.
+        case sync(acceptingMassDeletion: Bool)
+        /// To compare all rows with the server's.
+        case verify(repairing: Bool)
+    }
+
     /// What the shell has to do next.
     package enum Step: Sendable {
         /// Carry a request to the server.
         case send(DeviceCore.Outgoing)
+        /// Carry a question about differing rows to the server.
+        case compare(RowComparison.Question)
         /// Fetch a snapshot of a zone into a file.
         case fetchSnapshot(zone: String)
         /// Fetch the zone's schema.
@@ -55,19 +69,42 @@ package struct SyncRound: Sendable {
         case schema
     }
 
+    private let purpose: Purpose
+    /// Set while rows are compared, because they differ or because that is the purpose.
+    private var comparison: RowComparison?
+    private var comparisonsStarted = 0
+    /// What the last comparison found.
+    private(set) var verification: Verification?
+    /// What may be done with an answer that deletes much.
+    private var consent: MassDeletion.Consent
+    private var needsConfirmation = false
+    private var confirmationsAsked = 0
+    /// Whether the rows of this file turned out not to be those that its revision stands for.
+    private var hasMismatch = false
+
     private static let snapshotsMax = 2
     private static let schemasMax = 4
+    private static let comparisonsMax = 2
+    private static let confirmationsMax = 5
 
     /// Makes a machine at its start.
     ///
     /// `boundaries` are the numbers of captured changes at which transactions of the app are known
     /// to have ended; `merge` are the app's functions, by table.
     package init(
+        for purpose: Purpose = .sync(acceptingMassDeletion: false),
         limits: Limits,
         environment: SyncEngine.Environment,
         merge: [String: MergeFunction] = [:],
         boundaries: @escaping @Sendable () -> [Int64]
     ) {
+        self.purpose = purpose
+        consent = .none
+        switch purpose {
+        case .sync(let isAccepting): if isAccepting { consent = .given }
+        case .verify(let isRepairing):
+            comparison = RowComparison(limits: limits, replaces: isRepairing)
+        }
         core = DeviceCore(limits: limits)
         (self.limits, self.merge) = (limits, merge)
         (self.environment, self.boundaries) = (environment, boundaries)
@@ -83,12 +120,15 @@ package struct SyncRound: Sendable {
             (need, isEven, hasCompared) = (.comparison, false, true)
         }
         try fitIfNeeded(db)
+        if let question = try comparisonStep(db) { return .compare(question) }
         var step = Step.finish
         try db.inTransaction(.immediate) {
             try lock.take(db)
             let file = try DeviceFile(db)
             if case .request = need, file.isStale { need = .snapshot(nil) }
             switch need {
+            case _ where needsConfirmation:
+                step = .compare(try .confirmation(DeviceFile(db)))
             case .request: step = .send(try prepare(db))
             case .question: step = .send(try core.prepareQuestion(db))
             case .snapshot, .comparison: step = .fetchSnapshot(zone: file.zone)
@@ -109,18 +149,31 @@ package struct SyncRound: Sendable {
             need = .snapshot(try Recall(answer, in: db))
             return []
         }
-        let applied = try core.apply(
-            answer,
-            to: outgoing,
-            in: db,
-            boundaries: boundaries(),
-            now: environment.now(),
-            newID: environment.newID
-        ) { applied in
-            if applied.isEven, merge.isEmpty { try lock.release(db) }
+        let isComparing = comparison != nil
+        let applied: Applied
+        do {
+            applied = try core.apply(
+                answer,
+                to: outgoing,
+                in: db,
+                boundaries: boundaries(),
+                comparesFingerprint: !isComparing,
+                consent: consent,
+                now: environment.now(),
+                newID: environment.newID
+            ) { applied in
+                if applied.isEven, !isComparing, merge.isEmpty { try lock.release(db) }
+            }
+        } catch let deletion as MassDeletion {
+            try requireConfirmation(of: deletion)
+            return []
         }
         if applied.knowsOldSchema { try requireSchema() }
         isCatchingUp = applied.hasMore
+        guard !isComparing else {
+            comparison?.isBehind = applied.hasMore || applied.isStale
+            return applied.events
+        }
         isEven = applied.isEven
         if !isEven { try requireProgress(outgoing, applied) }
         // Merged with rows that are not the latest, it would only be refused again.
@@ -128,11 +181,46 @@ package struct SyncRound: Sendable {
         return try mergeParked(applied.events, in: db)
     }
 
+    /// Takes in what the server says about differing rows.
+    package mutating func compared(
+        _ answer: [UInt8],
+        to question: RowComparison.Question,
+        in db: Database
+    ) throws -> [SyncEvent] {
+        guard !needsConfirmation else {
+            let answer = try ComparisonAnswer(answer, to: question, file: DeviceFile(db), in: db)
+            needsConfirmation = false
+            consent = .confirmed(
+                revision: answer.revision,
+                fingerprint: answer.fingerprint ?? .none
+            )
+            return []
+        }
+        guard var comparison else { return [] }
+        let events = try comparison.answered(
+            answer,
+            to: question,
+            in: db,
+            environment: environment,
+            boundaries: boundaries()
+        )
+        self.comparison = comparison
+        guard comparison.isDone else { return events }
+        verification = comparison.report
+        self.comparison = nil
+        hasMismatch = false
+        if case .verify = purpose {
+            isEven = true
+            try lock.release(db)
+        }
+        return events
+    }
+
     /// Takes a snapshot in.
     package mutating func took(snapshotAt path: String, in db: Database) throws -> [SyncEvent] {
         var recall: Recall?
         if case .snapshot(let answer) = need { recall = answer }
-        let snapshot = TakeSnapshot(
+        var snapshot = TakeSnapshot(
             db: db,
             snapshotPath: path,
             boundaries: boundaries(),
@@ -147,9 +235,15 @@ package struct SyncRound: Sendable {
             if isEven { try lock.release(db) }
             return []
         }
-        let applied = try snapshot.take()
-        need = .request
-        return applied.events
+        (snapshot.hasMismatch, snapshot.consent) = (hasMismatch, consent)
+        do {
+            let applied = try snapshot.take()
+            need = .request
+            return applied.events
+        } catch let deletion as MassDeletion {
+            try requireConfirmation(of: deletion)
+            return []
+        }
     }
 
     /// Takes the zone's schema in.
@@ -194,6 +288,9 @@ package struct SyncRound: Sendable {
             if let lap = outgoing?.lap, try !Laps(db).isOpen(lap) { return [] }
             try require(.question, after: error)
             return []
+        case .repair:
+            try requireComparison(after: error, in: db)
+            return []
         case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
             return try DeviceCore.park(
                 error,
@@ -219,6 +316,29 @@ package struct SyncRound: Sendable {
     package mutating func ended(in db: Database) throws { try lock.release(db) }
 
     // MARK: Private
+
+    /// The next question of a comparison that is under way and has all that is new.
+    private mutating func comparisonStep(_ db: Database) throws -> RowComparison.Question? {
+        guard let comparison else { return nil }
+        let file = try DeviceFile(db)
+        guard ConfirmedRows(db: db, file: file).isComparable else {
+            guard case .verify = purpose else {
+                self.comparison = nil
+                return nil
+            }
+            throw TidemarkError(
+                .schemaMismatch,
+                "This file's tables are others than the zone's, so their rows cannot be compared.",
+                fix: "Migrate the side that is behind, sync, and verify then."
+            )
+        }
+        guard !comparison.isBehind, !needsConfirmation, case .request = need else { return nil }
+        try db.inTransaction(.immediate) {
+            try lock.take(db)
+            return .commit
+        }
+        return try comparison.next(db, boundaries: boundaries(), environment: environment)
+    }
 
     /// The app's tables were altered while the engine was open.
     private func fitIfNeeded(_ db: Database) throws {
@@ -249,7 +369,9 @@ package struct SyncRound: Sendable {
         try core.prepareRequest(
             db,
             boundaries: boundaries(),
-            changeSetsMax: isCatchingUp ? 0 : changeSetsMax,
+            // Edits of rows that are not the server's are sent when they are.
+            changeSetsMax: isCatchingUp || comparison != nil ? 0 : changeSetsMax,
+            checksRows: comparison == nil,
             now: environment.now(),
             newID: environment.newID
         )
@@ -280,6 +402,35 @@ package struct SyncRound: Sendable {
         guard snapshotsTaken < Self.snapshotsMax else { throw error }
         snapshotsTaken += 1
         self.need = need
+        comparison = nil
+        if case .verify = purpose { throw error }
+    }
+
+    /// Has the rows compared with the server's, and those that differ replaced.
+    private mutating func requireComparison(after error: TidemarkError, in db: Database) throws {
+        guard comparisonsStarted < Self.comparisonsMax else { throw error }
+        comparisonsStarted += 1
+        var isAccepted = false
+        if case .given = consent { isAccepted = true }
+        comparison = RowComparison(
+            limits: core.limits,
+            replaces: true,
+            acceptsDeletion: isAccepted
+        )
+        // A snapshot that is taken instead is judged like one of another history.
+        hasMismatch = true
+        // From here to the end of the repair nobody knows what the fingerprint should be.
+        let file = try DeviceFile(db)
+        try ConfirmedRows(db: db, file: file).keep(nil)
+    }
+
+    /// Has the server compute its fingerprint from all rows before the answer is applied.
+    private mutating func requireConfirmation(of deletion: MassDeletion) throws {
+        guard confirmationsAsked < Self.confirmationsMax else {
+            throw deletion.error(because: "the zone changes faster than it can be asked.")
+        }
+        confirmationsAsked += 1
+        needsConfirmation = true
     }
 
     /// An answer that settles nothing of what was sent would be asked for again for ever.

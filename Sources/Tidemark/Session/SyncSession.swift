@@ -16,13 +16,24 @@ struct SyncSession: Sendable {
     let merge: [String: MergeFunction]
 
     /// Runs steps until nothing waits and nothing is missing.
-    func run(_ tell: @Sendable (SyncEvent) -> Void) async throws {
+    ///
+    /// - Returns: What a comparison of rows found, if there was one.
+    func run(
+        _ purpose: SyncRound.Purpose,
+        _ tell: @Sendable (SyncEvent) -> Void
+    ) async throws -> Verification? {
         let commits = commits
-        var round = SyncRound(limits: limits, environment: environment, merge: merge) {
+        var round = SyncRound(
+            for: purpose,
+            limits: limits,
+            environment: environment,
+            merge: merge
+        ) {
             commits.takeBoundaries()
         }
         do {
             try await run(&round, tell)
+            return round.verification
         } catch {
             // In a task of its own: a cancelled one would write nothing, and others would have to
             // wait until the lock is old.
@@ -55,6 +66,14 @@ struct SyncSession: Sendable {
                     )
                     try await advance(&round) {
                         try $0.answered(answer, to: outgoing, in: $1)
+                    }.forEach(tell)
+                case .compare(let question):
+                    let answer = try await transport.fingerprints(
+                        zone: question.zone,
+                        body: question.body
+                    )
+                    try await advance(&round) {
+                        try $0.compared(answer, to: question, in: $1)
                     }.forEach(tell)
                 case .fetchSnapshot(let zone):
                     try await takeSnapshot(of: zone, &round).forEach(tell)

@@ -13,6 +13,8 @@ public enum SyncEvent: Hashable, Sendable {
     case overruled(id: String)
     /// A record with changes that wait was changed or deleted by somebody else.
     case changedWhileEdited(table: String, key: String, isDeleted: Bool)
+    /// Records that were not the server's were replaced by the server's.
+    case repaired(records: Int)
     /// The device took a new snapshot.
     case snapshotTaken(revision: Int64)
     /// The server's history is another one now, after a restore or a wipe, or this file was told

@@ -41,7 +41,16 @@ public struct HTTPTransport: Transport {
 
     /// Sends one round and returns the answer's JSON, decompressed.
     @concurrent public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        var request = HTTPClientRequest(url: address.url(zone: zone, path: "sync"))
+        try await post(body, to: address.url(zone: zone, path: "sync"))
+    }
+
+    /// Sends ranges of rows to be compared and returns the answer's JSON, decompressed.
+    @concurrent public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await post(body, to: address.url(zone: zone, path: "fingerprints"))
+    }
+
+    private func post(_ body: [UInt8], to url: String) async throws -> [UInt8] {
+        var request = HTTPClientRequest(url: url)
         request.method = .POST
         request.headers.add(name: "Content-Type", value: "application/json")
         request.headers.add(name: "Accept-Encoding", value: "gzip")

@@ -11,6 +11,9 @@ public protocol Transport: Sendable {
     /// Sends one round and returns the answer's JSON, decompressed.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
 
+    /// Sends ranges of rows to be compared and returns the answer's JSON, decompressed.
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8]
+
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
     ///
     /// `progress` is told the compressed bytes received so far, and how many there will be if

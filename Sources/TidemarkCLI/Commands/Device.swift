@@ -80,9 +80,14 @@ extension Device {
             }
         }
 
+        @Flag(help: "Go on although most of the records here would be deleted.")
+        var acceptMassDeletion = false
+
         private func round(_ device: OpenDevice) async throws {
             let before = try await device.engine.status()
-            let events = try await device.syncCollectingEvents()
+            let events = try await device.syncCollectingEvents(
+                acceptingMassDeletion: acceptMassDeletion
+            )
             let after = try await device.engine.status()
             let isQuiet = events.isEmpty && before.revision == after.revision
             if !watch || !isQuiet { report(events, before, after) }
@@ -93,9 +98,11 @@ extension Device {
             var parts = ["revision \(before.revision) -> \(after.revision)"]
             var records = 0
             var identities = 0
+            var repaired = 0
             for event in events {
                 if case .remoteChanges(_, let count) = event { records += count }
                 if case .identitiesAssigned(_, let ids) = event { identities += ids.count }
+                if case .repaired(let count) = event { repaired += count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
                 if case .historyChanged(_, let count) = event {
                     parts.append("the server's history is another one now")
@@ -107,6 +114,7 @@ extension Device {
             }
             if identities > 0 { parts.append("\(identities) new record(s) got their ids") }
             if records > 0 { parts.append("\(records) record(s) of others taken in") }
+            if repaired > 0 { parts.append("\(repaired) record(s) repaired") }
             if after.conflicts > 0 {
                 parts.append(
                     "\(after.conflicts) conflict(s) wait: tidemark device conflicts \(file)"

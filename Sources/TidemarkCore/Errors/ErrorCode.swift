@@ -49,6 +49,10 @@ extension ErrorCode {
     public static let snapshotRequired = ErrorCode(rawValue: "snapshotRequired")
     /// The zone's history is another than the one the device knows.
     public static let epochMismatch = ErrorCode(rawValue: "epochMismatch")
+    /// The device's rows are not those that the zone had at the device's revision.
+    public static let fingerprintMismatch = ErrorCode(rawValue: "fingerprintMismatch")
+    /// An answer that would delete a large part of the device's records.
+    public static let massDeletion = ErrorCode(rawValue: "massDeletion")
     /// A table or column of the device and of the zone that cannot be converted into each other.
     public static let schemaMismatch = ErrorCode(rawValue: "schemaMismatch")
     /// The zone needs something that the device's version of the tables does not have yet.

@@ -13,6 +13,8 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case resync
         /// Take a new identity and a new snapshot; the outbox is kept and offered again.
         case renew
+        /// Compare the rows with the server's and replace those that differ; the outbox is kept.
+        case repair
     }
 
     /// The record, column or change set that an error is about.
@@ -71,6 +73,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
         case .identityInUse: .renew
+        case .fingerprintMismatch: .repair
         default: told ?? .permanent
         }
     }

@@ -11,7 +11,7 @@ extension ErrorCode {
         case .unknownZone, .unknownPath: .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused,
-            .predecessorMissing, .identityInUse:
+            .predecessorMissing, .identityInUse, .fingerprintMismatch:
             .conflict
         case .snapshotRequired: .gone
         case .tooLarge: .contentTooLarge

@@ -12,9 +12,9 @@ struct RouteTable {
     static let defaultZone = "main"
     /// The paths, for people who took a wrong one.
     static let summary = """
-        POST /sync, GET /snapshot, GET /schema, GET /digest and GET /healthz; \
-        for other zones than main POST /zones/{zone}/sync, GET /zones/{zone}/snapshot, \
-        GET /zones/{zone}/schema and GET /zones/{zone}/digest
+        POST /sync, POST /fingerprints, GET /snapshot, GET /schema, GET /digest and GET /healthz; \
+        for other zones than main POST /zones/{zone}/sync, POST /zones/{zone}/fingerprints, \
+        GET /zones/{zone}/snapshot, GET /zones/{zone}/schema and GET /zones/{zone}/digest
         """
 
     let service: any SyncService
@@ -25,9 +25,11 @@ struct RouteTable {
         let sync = SyncRoute(service: service, bodyReader: bodyReader)
         let snapshot = SnapshotRoute(service: service)
         let schema = SchemaRoute(service: service)
+        let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader)
         let digest = DigestRoute(service: service)
         for prefix in ["", "/zones/:zone"] {
             add("\(prefix)/sync", .post, to: router, answer: sync.answer)
+            add("\(prefix)/fingerprints", .post, to: router, answer: fingerprints.answer)
             add("\(prefix)/snapshot", .get, to: router, answer: snapshot.answer)
             add("\(prefix)/schema", .get, to: router, answer: schema.answer)
             add("\(prefix)/digest", .get, to: router, answer: digest.answer)

@@ -21,21 +21,34 @@ package enum SnapshotFormat {
         package let revision: Int64
         /// The statements that make the zone's tables and indexes, and the policies, JSON.
         package let schema: String
+        /// The fingerprint of the rows; nil when the server did not know it.
+        package let fingerprint: String?
 
         /// Makes a header.
-        package init(zone: String, epoch: String, revision: Int64, schema: String) {
+        package init(
+            zone: String,
+            epoch: String,
+            revision: Int64,
+            schema: String,
+            fingerprint: String?
+        ) {
             (self.zone, self.epoch, self.revision, self.schema) = (zone, epoch, revision, schema)
+            self.fingerprint = fingerprint
         }
     }
 
     /// Writes the header into a new snapshot file, the main database of the connection.
     package static func write(_ header: Header, in db: Database) throws {
         try db.execute(
-            sql: "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema)"
+            sql:
+                "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint)"
         )
         try db.execute(
-            sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?)",
-            arguments: [version, header.zone, header.epoch, header.revision, header.schema]
+            sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?, ?)",
+            arguments: [
+                version, header.zone, header.epoch, header.revision, header.schema,
+                header.fingerprint,
+            ]
         )
     }
 
@@ -57,7 +70,13 @@ package enum SnapshotFormat {
                 fix: "Check the URL; a server and its devices need versions that know each other."
             )
         }
-        return Header(zone: zone, epoch: epoch, revision: revision, schema: schema)
+        return Header(
+            zone: zone,
+            epoch: epoch,
+            revision: revision,
+            schema: schema,
+            fingerprint: row["fingerprint"]
+        )
     }
 
     /// A value of the type that it should have; nil also for another type, or no such column.

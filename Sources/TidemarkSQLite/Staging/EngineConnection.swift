@@ -25,8 +25,10 @@ public enum EngineConnection {
         )
         if isPrepared != true {
             try SQLFunctions.register(on: db)
+            try FingerprintFunctions.register(on: db)
             try db.execute(sql: ReduceCapture.resultSQL)
             try db.execute(sql: StagingTables.sql)
+            try db.execute(sql: RangeFingerprints.sql)
             try db.execute(sql: Catalog.sql)
         }
         try Catalog.load(schema, in: db)

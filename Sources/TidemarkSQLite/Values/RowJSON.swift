@@ -23,6 +23,18 @@ package enum RowJSON {
         }
     }
 
+    /// A row as it is hashed: a JSON object of all columns but the key's, sorted by name.
+    ///
+    /// Two sides may declare their columns in another order.
+    package static func image(_ table: SyncedTable, prefix: String = "") -> String {
+        let columns = table.valueColumns.map(\.name).sorted {
+            ChangeSetJSON.quote($0).utf8.dropFirst().dropLast().lexicographicallyPrecedes(
+                ChangeSetJSON.quote($1).utf8.dropFirst().dropLast()
+            )
+        }
+        return object(columns, prefix: prefix)
+    }
+
     /// A JSON object of the columns that differ between `f.old_...` and `l.new_...`.
     package static func changes(_ columns: [String]) -> String {
         call("tidemark_changes", columns, size: 40) {

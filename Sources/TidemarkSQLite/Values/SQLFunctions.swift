@@ -191,7 +191,7 @@ enum SQLFunctions {
 
     // MARK: Results
 
-    private static func result(_ context: OpaquePointer?, _ bytes: [UInt8]) {
+    static func result(_ context: OpaquePointer?, _ bytes: [UInt8]) {
         bytes.withUnsafeBytes {
             let start = $0.bindMemory(to: CChar.self).baseAddress
             sqlite3_result_text(context, start, Int32($0.count), transient)

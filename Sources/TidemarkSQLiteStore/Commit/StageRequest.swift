@@ -24,7 +24,8 @@ extension ZoneTransaction {
                     SELECT CASE json_type(?1, '$.maxRevision') WHEN 'integer'
                             THEN typeof(?1 ->> '$.maxRevision') END AS revision_type,
                         ?1 ->> '$.maxRevision' AS revision,
-                        ?1 ->> '$.device' AS device, ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.schema' AS schema,
+                        ?1 ->> '$.device' AS device, ?1 ->> '$.fingerprint' AS fingerprint,
+                        ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.schema' AS schema,
                         CASE json_type(?1, '$.limit') WHEN 'integer' THEN typeof(?1 ->> '$.limit')
                             ELSE json_type(?1, '$.limit') END AS limit_type, ?1 ->> '$.limit' AS "limit",
                         CASE json_type(?1, '$.overruled') WHEN 'integer' THEN typeof(?1 ->> '$.overruled')
@@ -66,6 +67,7 @@ extension ZoneTransaction {
             schema: row["schema"],
             limit: limit.map { Int($0) },
             overruled: taken ?? 0,
+            fingerprint: try fingerprint(row["fingerprint"]),
             lap: exchange.lap,
             question: exchange.question,
             changeSets: changeSets
@@ -84,6 +86,17 @@ extension ZoneTransaction {
             throw envelopeError("\(name) is no integer from \(lowest) on.", meaning)
         }
         return number
+    }
+
+    private func fingerprint(_ hex: String?) throws -> Fingerprint? {
+        guard let hex else { return nil }
+        guard let fingerprint = Fingerprint(hex: hex) else {
+            throw Self.envelopeError(
+                "fingerprint is none.",
+                "32 hexadecimal digits, and may be left out"
+            )
+        }
+        return fingerprint
     }
 
     /// Reads id and `after` of each staged change set.
@@ -220,7 +233,8 @@ extension ZoneTransaction {
             db.cachedStatement(
                 sql: """
                     SELECT key FROM json_each(?)
-                    WHERE key IN ('device', 'epoch', 'schema') AND type NOT IN ('text', 'null')
+                    WHERE key IN ('device', 'epoch', 'schema', 'fingerprint')
+                        AND type NOT IN ('text', 'null')
                     """
             ),
             arguments: [text]

@@ -43,6 +43,10 @@ extension ZoneTransaction {
                 """,
             arguments: [horizon]
         )
+        try db.execute(
+            sql: "DELETE FROM tidemark_fingerprint WHERE revision < ?",
+            arguments: [horizon]
+        )
         try db.execute(sql: "UPDATE tidemark_zone SET horizon = ?", arguments: [horizon])
     }
 

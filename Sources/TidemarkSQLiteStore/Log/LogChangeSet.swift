@@ -28,6 +28,7 @@ extension ZoneTransaction {
             try insertRevision(revision, envelope.id, stamp, body)
             members.overruled = overruled
             body = try ChangeSetJSON.render(envelope: members.members, [], in: db)
+            try carryFingerprint(to: revision, adding: .none)
         }
         try keep(envelope, device: stamp.device, revision: revision, body: body)
         return body
@@ -75,6 +76,10 @@ extension ZoneTransaction {
             in: db
         )
         try insertRevision(revision, id, stamp, body)
+        try carryFingerprint(
+            to: revision,
+            adding: RowFingerprints(db, schema: schema).reduced()
+        )
         guard let ord else { return body }
         envelope.overruled = overruled
         return try ChangeSetJSON.render(

@@ -70,7 +70,14 @@ package struct SnapshotBuilder {
             epoch: zone["epoch"],
             revision: zone["revision"] as Int64
                 - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
-            schema: try SchemaText.encode(schema)
+            schema: try SchemaText.encode(schema),
+            fingerprint: try String.fetchOne(
+                db,
+                sql: """
+                    SELECT fingerprint FROM zone.tidemark_fingerprint WHERE revision = ? AND shape = ?
+                    """,
+                arguments: [zone["revision"] as Int64, ContentHash.of(schema.shape)]
+            )
         )
         try SnapshotFormat.write(header, in: db)
         for table in schema.tables { try copy(table, in: db) }

@@ -9,6 +9,7 @@ import TidemarkSQLite
 /// | `tidemark_zone` | the zone: epoch, latest revision, horizon |
 /// | `tidemark_lineage` | an earlier history of the zone, and the revision at which it was left |
 /// | `tidemark_revision` | a committed change set, as JSON ready to send |
+/// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
 /// | `tidemark_log` | a record's change in a revision, without values |
 /// | `tidemark_verdict` | what was answered to a change set id |
 /// | `tidemark_lap` | the last request of a device: tells a copy of its file from the file |
@@ -40,6 +41,11 @@ enum ZoneTables {
             device TEXT,
             time INTEGER NOT NULL,
             body TEXT NOT NULL
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_fingerprint (
+            revision INTEGER PRIMARY KEY,
+            fingerprint TEXT NOT NULL,
+            shape TEXT NOT NULL
         );
         CREATE TABLE IF NOT EXISTS tidemark_log (
             tbl TEXT NOT NULL,

@@ -18,6 +18,17 @@ public protocol StoreTransaction {
     /// The revision at which the zone left an earlier history, or nil when it never was in it.
     func end(of epoch: String) throws -> Int64?
 
+    /// The fingerprint of the zone's rows at a revision; nil when it is not known any more.
+    ///
+    /// That of the latest revision is always known.
+    func fingerprint(at revision: Int64) throws -> Fingerprint?
+
+    /// Computes the fingerprint of the latest revision from all rows, and keeps it.
+    func recomputeFingerprint() throws
+
+    /// Compares ranges of keys with the rows that are here.
+    func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison
+
     /// Parses a body, checks every name, key and value in it, and stages its rows.
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest
 

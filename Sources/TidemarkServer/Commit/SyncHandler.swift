@@ -34,6 +34,7 @@ public struct SyncHandler: Sendable {
         let start = try transaction.zone()
         try check(request, against: start, in: transaction)
         try checkLap(request, in: transaction)
+        try compareFingerprint(request, against: start, in: transaction)
         try transaction.recallIdentities(device: request.device)
 
         var verdicts: [Outcome] = []
@@ -67,7 +68,8 @@ public struct SyncHandler: Sendable {
             try transaction.keep(Exchange(lap: lap.next, revision: end), with: device)
         }
         try compact(transaction)
-        return answer(to: request, missed, verdicts, notes ?? [], of: start, end: end)
+        let fingerprint = hasShape(of: start, request) ? try transaction.fingerprint(at: end) : nil
+        return answer(to: request, missed, verdicts, notes ?? [], of: start, end: end, fingerprint)
     }
 
     /// Takes a step of compaction when enough revisions are older than the limits keep.
@@ -253,6 +255,28 @@ public struct SyncHandler: Sendable {
         }
     }
 
+    /// A device at a revision has the rows of that revision, or something is wrong: its rows, or
+    /// the history that it knows under the same numbers.
+    private func compareFingerprint(
+        _ request: SyncRequest,
+        against zone: ZoneState,
+        in transaction: some StoreTransaction
+    ) throws {
+        guard let mine = request.fingerprint, hasShape(of: zone, request),
+            let known = try transaction.fingerprint(at: request.maxRevision), mine != known
+        else { return }
+        throw TidemarkError(
+            .fingerprintMismatch,
+            "The device's rows are not those of revision \(request.maxRevision): \(mine) is not \(known).",
+            fix: "Compare the rows by POST /fingerprints and replace those that differ."
+        )
+    }
+
+    /// Over other columns, the same rows have another fingerprint.
+    private func hasShape(of zone: ZoneState, _ request: SyncRequest) -> Bool {
+        request.schema == nil || request.schema == zone.schema
+    }
+
     private func answer(
         _ question: SyncRequest.Question,
         of device: String?,
@@ -273,7 +297,8 @@ public struct SyncHandler: Sendable {
         _ verdicts: [Outcome],
         _ notes: [String],
         of zone: ZoneState,
-        end: Int64
+        end: Int64,
+        _ fingerprint: Fingerprint?
     ) -> String {
         // A repeated verdict may be among the missed revisions already: there it stands once, as
         // its author sees it. Revisions are dense, so its place is known.
@@ -291,8 +316,9 @@ public struct SyncHandler: Sendable {
             }
         }
         let overruled = notes.isEmpty ? "" : #""overruled":[\#(notes.joined(separator: ","))],"#
+        let print = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""
         return
-            #"{"maxRevision":\#(end),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","more":\#(missed.hasMore),\#(overruled)"#
+            #"{"maxRevision":\#(end),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","more":\#(missed.hasMore),\#(print)\#(overruled)"#
             + #""changeSets":[\#((bodies + own).joined(separator: ","))]}"#
     }
 }

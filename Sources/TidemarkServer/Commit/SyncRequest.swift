@@ -1,3 +1,5 @@
+public import TidemarkCore
+
 /// A request's envelope.
 ///
 /// Its rows stay with the store, which stages them in sets.
@@ -72,6 +74,8 @@ public struct SyncRequest: Hashable, Sendable {
     public let lap: Lap?
     /// A question in place of change sets.
     public let question: Question?
+    /// The fingerprint of the device's rows at `maxRevision`.
+    public let fingerprint: Fingerprint?
     /// The change sets in the device's order.
     public let changeSets: [Envelope]
 
@@ -83,6 +87,7 @@ public struct SyncRequest: Hashable, Sendable {
         schema: String?,
         limit: Int?,
         overruled: Int64 = 0,
+        fingerprint: Fingerprint? = nil,
         lap: Lap? = nil,
         question: Question? = nil,
         changeSets: [Envelope]
@@ -91,5 +96,6 @@ public struct SyncRequest: Hashable, Sendable {
         (self.schema, self.limit, self.changeSets) = (schema, limit, changeSets)
         self.overruled = overruled
         (self.lap, self.question) = (lap, question)
+        self.fingerprint = fingerprint
     }
 }

@@ -19,6 +19,7 @@ final class SimulatedServer {
     let storage: any SimulatedStorage
     let schema: SyncSchema
     private let handler: SyncHandler
+    private let comparison: ComparisonHandler
     private(set) var database: DatabaseQueue
     /// Whether its process runs.
     var isUp = true
@@ -27,6 +28,7 @@ final class SimulatedServer {
     init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits) throws {
         (self.storage, self.schema) = (storage, schema)
         handler = SyncHandler(limits: limits)
+        comparison = ComparisonHandler(limits: limits)
         database = try storage.open(Self.fileName)
     }
 
@@ -37,6 +39,17 @@ final class SimulatedServer {
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
             answer = Array(try handler.handle(body, in: transaction).utf8)
             return crash == .beforeCommit ? .rollback : .commit
+        }
+        return answer
+    }
+
+    /// Compares ranges of a device's rows with the zone's.
+    func compare(_ body: [UInt8]) throws -> [UInt8] {
+        var answer: [UInt8] = []
+        try inTransaction { db in
+            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
+            answer = Array(try comparison.handle(body, in: transaction).utf8)
+            return .commit
         }
         return answer
     }
@@ -53,7 +66,10 @@ final class SimulatedServer {
     /// Makes a revision of what other programs wrote.
     func absorb() throws {
         try inTransaction { db in
-            try ZoneTransaction(db, schema: schema, now: Self.now).absorbOutsideChanges()
+            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
+            try transaction.absorbOutsideChanges()
+            // A snapshot carries it.
+            _ = try transaction.fingerprint(at: transaction.zone().revision)
             return .commit
         }
     }

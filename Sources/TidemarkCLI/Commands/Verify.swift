@@ -1,0 +1,158 @@
+import ArgumentParser
+import Foundation
+import GRDB
+import Tidemark
+import TidemarkCore
+import TidemarkSQLiteStore
+
+/// `tidemark verify`: whether a file's rows are what they should be, and if not, which are not.
+struct Verify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Compute a file's rows anew, say which records are wrong, and repair them.",
+        discussion: """
+            A device's file is compared with its own books, and with the server when that can be reached. What is new is taken in \
+            first, since rows can be compared at one revision only; nothing is sent. Records that differ are named with the columns; \
+            --repair replaces exactly these by the server's. Edits that wait are kept; those of a record that differed become \
+            conflicts.
+
+            A zone's file, the server's, is compared with its own books: which row is wrong cannot be told, since the tables are the \
+            truth. With --repair the rows as they are become the books, and every device takes over what differs when it syncs.
+
+            Exit codes: 0 all is right, or was repaired; 1 something differs.
+            """
+    )
+    @Argument(help: "A device's file, or a zone's.") var file: String
+    @Flag(help: "Replace what differs.") var repair = false
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        try await Terminal.run {
+            let report = try await look()
+            if json { try Terminal.json(report) } else { show(report) }
+            if !report.isRight { throw ExitCode.failure }
+        }
+    }
+
+    /// What is printed.
+    private struct Report: Encodable {
+        var kind: String
+        var revision: Int64
+        /// The fingerprint by the file's own books.
+        var expected: Fingerprint?
+        /// The fingerprint of its rows.
+        var computed: Fingerprint?
+        /// The fingerprint of the server's rows.
+        var server: Fingerprint?
+        var isServerReached: Bool
+        var records: [Verification.Record] = []
+        var isRepaired = false
+        var roundTrips = 0
+        var bytesSent = 0
+        var bytesReceived = 0
+        var conflicts = 0
+
+        var isRight: Bool {
+            isRepaired
+                || records.isEmpty && (expected == nil || computed == nil || expected == computed)
+        }
+    }
+
+    // MARK: Looking
+
+    private func look() async throws -> Report {
+        guard FileManager.default.fileExists(atPath: file) else {
+            throw TidemarkError(
+                .unusableFile,
+                "There is no file \(file).",
+                fix: "Check the path."
+            )
+        }
+        var configuration = Configuration()
+        configuration.readonly = true
+        let isZone = try await DatabaseQueue(path: file, configuration: configuration).read {
+            try $0.tableExists("tidemark_zone")
+        }
+        return isZone ? try zone() : try await device()
+    }
+
+    private func zone() throws -> Report {
+        let found = try ZoneVerification(path: file, repairing: repair)
+        return Report(
+            kind: "zone",
+            revision: found.revision,
+            expected: found.expected,
+            computed: found.computed,
+            isServerReached: false,
+            isRepaired: repair
+        )
+    }
+
+    private func device() async throws -> Report {
+        let device = try await OpenDevice(file)
+        let books = try await device.engine.checkRows()
+        var report = Report(
+            kind: "device",
+            revision: try await device.engine.status().revision,
+            expected: books.expected,
+            computed: books.computed,
+            isServerReached: false
+        )
+        do {
+            let found = try await device.engine.verify(repairing: repair)
+            let status = try await device.engine.status()
+            (report.isServerReached, report.server) = (true, found.fingerprint)
+            (report.revision, report.records) = (status.revision, found.records)
+            (report.roundTrips, report.bytesSent) = (found.roundTrips, found.bytesSent)
+            (report.bytesReceived, report.conflicts) = (found.bytesReceived, status.conflicts)
+            report.isRepaired = repair
+        } catch let error as TidemarkError where error.code == .unreachable {
+            if !json { Terminal.note("tidemark: \(error.message)") }
+        }
+        return report
+    }
+
+    // MARK: Printing
+
+    private func show(_ report: Report) {
+        let mine = report.computed?.hex ?? "not known"
+        Terminal.line("rows    \(mine), at revision \(report.revision)")
+        Terminal.line("books   \(report.expected?.hex ?? "not known")")
+        if report.isServerReached {
+            Terminal.line("server  \(report.server?.hex ?? "not known")")
+        }
+        for record in report.records {
+            let columns = record.columns.joined(separator: ", ")
+            Terminal.line(
+                "\(record.difference.rawValue): \(record.table) \(record.key)"
+                    + (columns.isEmpty ? "" : ": \(columns)")
+            )
+        }
+        if report.isServerReached {
+            Terminal.line(
+                "asked \(report.roundTrips) time(s), \(report.bytesSent) bytes sent, \(report.bytesReceived) received"
+            )
+        }
+        Terminal.line(verdict(report))
+    }
+
+    private func verdict(_ report: Report) -> String {
+        let count = report.records.count
+        guard report.kind == "device" else {
+            guard report.expected != report.computed else { return "all is right" }
+            return report.isRepaired
+                ? "the rows are what counts now; devices take over what differs when they sync"
+                : "rows changed behind the triggers' back; which ones is not known"
+        }
+        guard count > 0 else {
+            if !report.isServerReached, !report.isRight {
+                return "rows are wrong; the server, which knows which, was not reached"
+            }
+            return report.isServerReached
+                ? "all is right"
+                : "all is right by the file's own books; the server was not reached"
+        }
+        guard report.isRepaired else { return "\(count) record(s) differ; --repair replaces them" }
+        let conflicts = report.conflicts > 0 ? "; \(report.conflicts) conflict(s) wait" : ""
+        return "\(count) record(s) repaired\(conflicts)"
+    }
+}

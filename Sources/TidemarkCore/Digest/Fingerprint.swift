@@ -1,0 +1,75 @@
+/// The content of a zone in 128 bits: the sum of a hash of every row, modulo 2^128.
+///
+/// A sum does not depend on the order of its parts and can be kept up to date: subtract what a row
+/// was, add what it has become. Two zones with equal fingerprints hold the same rows, unless
+/// somebody made the sums meet on purpose. `Docs/PROTOCOL.md` defines the hash of a row.
+public struct Fingerprint: Hashable, Sendable {
+    /// The upper 64 bits.
+    public var high: UInt64
+    /// The lower 64 bits.
+    public var low: UInt64
+
+    /// Makes a fingerprint of its two halves.
+    public init(high: UInt64 = 0, low: UInt64 = 0) { (self.high, self.low) = (high, low) }
+
+    /// Reads 32 hexadecimal digits; nil when it is anything else.
+    public init?(hex: String) {
+        let digits = Array(hex.utf8)
+        guard digits.count == 32, hex.allSatisfy(\.isHexDigit),
+            let high = UInt64(String(decoding: digits[..<16], as: UTF8.self), radix: 16),
+            let low = UInt64(String(decoding: digits[16...], as: UTF8.self), radix: 16)
+        else { return nil }
+        self.init(high: high, low: low)
+    }
+
+    /// The fingerprint of no rows.
+    public static let none = Fingerprint()
+
+    /// 32 lower-case hexadecimal digits, as they travel and are stored.
+    public var hex: String { Self.digits(high) + Self.digits(low) }
+
+    /// The fingerprint of the rows of both.
+    public static func + (left: Self, right: Self) -> Self {
+        let (low, carries) = left.low.addingReportingOverflow(right.low)
+        return Self(high: left.high &+ right.high &+ (carries ? 1 : 0), low: low)
+    }
+
+    /// The fingerprint of the rows of `left` without those of `right`.
+    public static func - (left: Self, right: Self) -> Self {
+        let (low, borrows) = left.low.subtractingReportingOverflow(right.low)
+        return Self(high: left.high &- right.high &- (borrows ? 1 : 0), low: low)
+    }
+
+    /// Adds the rows of another fingerprint.
+    public static func += (left: inout Self, right: Self) { left = left + right }
+
+    private static func digits(_ half: UInt64) -> String {
+        let digits = String(half, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}
+
+extension Fingerprint: CustomStringConvertible {
+    /// The hexadecimal digits.
+    public var description: String { hex }
+}
+
+extension Fingerprint: Codable {
+    /// Reads the hexadecimal digits.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let fingerprint = Fingerprint(hex: try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(
+                in: container,
+                debugDescription: "A fingerprint has 32 hexadecimal digits."
+            )
+        }
+        self = fingerprint
+    }
+
+    /// Writes the hexadecimal digits.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}

@@ -1,0 +1,112 @@
+package import GRDB
+package import TidemarkCore
+
+/// Fingerprints of rows, one statement a table.
+///
+/// See ``TidemarkCore/Fingerprint``.
+package struct RowFingerprints {
+    private let db: Database
+    private let schema: SyncSchema
+
+    /// Fingerprints of the tables of `schema`, on a prepared connection.
+    package init(_ db: Database, schema: SyncSchema) { (self.db, self.schema) = (db, schema) }
+
+    /// The fingerprint of all rows of all tables.
+    package func all() throws -> Fingerprint { try schema.tables.map(rows).reduce(.none, +) }
+
+    /// The fingerprint of all rows of a table.
+    package func rows(of table: SyncedTable) throws -> Fingerprint {
+        try sum(
+            table,
+            key: RowJSON.key(table, alias: "t."),
+            after: RowJSON.image(table, prefix: "t."),
+            from: "main.\(SQLText.name(table.name)) AS t"
+        )
+    }
+
+    /// The fingerprint of the rows that stand under the keys of a staged change set.
+    package func records(stagedAs ord: Int) throws -> Fingerprint {
+        let names = try String.fetchSet(
+            db.cachedStatement(
+                sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"
+            ),
+            arguments: [ord]
+        )
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try sum(
+                table,
+                key: RowJSON.key(table, alias: "t."),
+                after: RowJSON.image(table, prefix: "t."),
+                from: """
+                    temp.tidemark_staged AS s CROSS JOIN main.\(SQLText.name(table.name)) AS t
+                    ON \(KeySQL.match(table, key: "s.key", alias: "t."))
+                    WHERE s.ord = ? AND s.tbl = ?
+                    """,
+                arguments: [ord, table.name]
+            )
+        }.reduce(.none, +)
+    }
+
+    /// What the changes in `temp.tidemark_reduced` did to the fingerprint, by the rows as they are
+    /// now.
+    package func reduced() throws -> Fingerprint {
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
+        )
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try difference(table, from: "temp.tidemark_reduced", was: "before")
+        }.reduce(.none, +)
+    }
+
+    /// What records waiting to be sent differ by from the rows that the server confirmed.
+    package func pending() throws -> Fingerprint {
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base")
+        )
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try difference(table, from: "tidemark_base", was: "image")
+        }.reduce(.none, +)
+    }
+
+    /// The rows under the keys of a list as they are now, less what the list says that they were.
+    private func difference(
+        _ table: SyncedTable,
+        from list: String,
+        was column: String
+    ) throws -> Fingerprint {
+        try sum(
+            table,
+            key: "r.key",
+            before: "tidemark_sorted(r.\(column))",
+            after: """
+                CASE WHEN t.\(SQLText.name(table.key[0])) IS NOT NULL
+                    THEN \(RowJSON.image(table, prefix: "t.")) END
+                """,
+            from: """
+                \(list) AS r LEFT JOIN main.\(SQLText.name(table.name)) AS t
+                ON \(KeySQL.match(table, key: "r.key", alias: "t.")) WHERE r.tbl = ?
+                """,
+            arguments: [table.name]
+        )
+    }
+
+    private func sum(
+        _ table: SyncedTable,
+        key: String,
+        before: String = "NULL",
+        after: String,
+        from source: String,
+        arguments: StatementArguments = []
+    ) throws -> Fingerprint {
+        let hex = try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT tidemark_fingerprint(\(SQLText.literal(table.name)), \(key), \(before), \(after))
+                    FROM \(source)
+                    """
+            ),
+            arguments: arguments
+        )
+        return hex.flatMap(Fingerprint.init(hex:)) ?? .none
+    }
+}

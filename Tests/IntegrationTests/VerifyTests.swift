@@ -1,0 +1,112 @@
+import Foundation
+import Testing
+import TidemarkTestSupport
+
+extension IntegrationTests {
+    /// `tidemark verify` on files that something has changed behind the triggers' back.
+    @Suite struct VerifyTests {
+        private static let music = """
+            CREATE TABLE artist (id INTEGER PRIMARY KEY, name TEXT NOT NULL, founded INTEGER);
+            CREATE TABLE genre (name TEXT PRIMARY KEY, shelf INTEGER);
+            WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 400)
+            INSERT INTO artist SELECT i, 'A' || i, 1900 + i % 100 FROM n;
+            INSERT INTO genre VALUES ('rock', 1), ('jazz', 2);
+            """
+        private static let corruption = """
+            UPDATE tidemark_state SET applying = 1;
+            UPDATE artist SET founded = founded + 1, name = 'x' WHERE id = 17;
+            DELETE FROM artist WHERE id = 200;
+            INSERT INTO genre VALUES ('noise', 3);
+            UPDATE tidemark_state SET applying = 0;
+            """
+
+        @Test
+        func
+            `F2 E5, rule 17: verify names the wrong records and repairs exactly these`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("music.sqlite", Self.music)
+            let server = try await workshop.serve("music.sqlite")
+            try await workshop.join(server, "phone.sqlite")
+            try await workshop.sync("phone.sqlite")
+            let sound = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
+            #expect(sound.status == 0 && sound.output.contains("all is right"))
+            try await workshop.sqlite3(
+                "phone.sqlite",
+                "UPDATE artist SET name = 'Kiss' WHERE id = 5"
+            )
+            try await workshop.sqlite3("phone.sqlite", Self.corruption)
+
+            let found = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
+            #expect(found.status == 1)
+            let named = found.output.split(separator: "\n").filter { $0.contains(": ") }
+            #expect(
+                Set(named) == [
+                    "changed: artist 17: founded, name", "missing: artist 200",
+                    "surplus: genre \"noise\"",
+                ]
+            )
+            #expect(
+                try await workshop.sqlite3("phone.sqlite", "SELECT name FROM artist WHERE id = 17")
+                    == "x"
+            )
+            let repaired = try await workshop.json(
+                "verify",
+                workshop.path("phone.sqlite"),
+                "--repair",
+                "--json"
+            )
+            #expect((repaired["records"] as? [Any])?.count == 3)
+            #expect(repaired["isRepaired"] as? Bool == true && repaired["conflicts"] as? Int == 0)
+            try await workshop.sync("phone.sqlite")
+            try await workshop.expectEqual(server, "phone.sqlite", "music.sqlite")
+            #expect(
+                try await workshop.sqlite3("music.sqlite", "SELECT name FROM artist WHERE id = 5")
+                    == "Kiss"
+            )
+            try await server.stopped()
+        }
+
+        @Test func `rule 17: without the server verify says that rows are wrong, not which`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("music.sqlite", Self.music)
+            let server = try await workshop.serve("music.sqlite")
+            try await workshop.join(server, "phone.sqlite")
+            try await server.stopped()
+            try await workshop.sqlite3("phone.sqlite", Self.corruption)
+            let found = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
+            #expect(found.status == 1 && found.output.contains("was not reached"))
+        }
+
+        @Test func `rule 17: what changed unseen in the zone's file is noticed and taken over`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("music.sqlite", Self.music)
+            let server = try await workshop.serve("music.sqlite")
+            try await workshop.join(server, "phone.sqlite")
+            try await workshop.sqlite3(
+                "music.sqlite",
+                "UPDATE genre SET shelf = 7 WHERE name = 'jazz'"
+            )
+            let sound = try await workshop.tidemark("verify", workshop.path("music.sqlite"))
+            #expect(sound.status == 0, "\(sound.output)")
+            try await workshop.sqlite3("music.sqlite", Self.corruption)
+            #expect(
+                try await workshop.tidemark("verify", workshop.path("music.sqlite")).status == 1
+            )
+            let taken = try await workshop.tidemark(
+                "verify",
+                workshop.path("music.sqlite"),
+                "--repair"
+            )
+            #expect(taken.status == 0)
+            try await workshop.sync("phone.sqlite")
+            try await workshop.expectEqual(server, "phone.sqlite", "music.sqlite")
+            try await server.stopped()
+        }
+    }
+}

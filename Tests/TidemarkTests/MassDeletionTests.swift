@@ -1,0 +1,180 @@
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkSQLiteStore
+import TidemarkTestSupport
+
+/// A server that is wiped, replaced or broken must not empty the devices that ask it for news.
+@Suite struct MassDeletionTests {
+    private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
+    private static func seed(_ rows: Int) -> String {
+        """
+        WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < \(rows))
+        INSERT INTO note SELECT i, 'N' || i FROM n
+        """
+    }
+
+    @Test func `rule 19: what another device really deleted goes through once it is confirmed`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await cluster.converge(anna, ben)
+        try await anna.write("DELETE FROM note WHERE id <= 150")
+        try await anna.engine.sync()
+        try await ben.write("UPDATE note SET text = 'mine' WHERE id = 170")
+        try await cluster.converge(ben, anna)
+        #expect(ben.transport.faults.comparisons.count == 1)
+        #expect(anna.transport.faults.comparisons.isEmpty)
+        #expect(try await cluster.rows("SELECT text FROM note WHERE id = 170") == ["mine"])
+    }
+
+    @Test(arguments: [(200, 50), (1_000, 200)])
+    func `rule 19: up to 50 deletions, or a fifth of the records, nobody is asked`(
+        rows: Int,
+        deletions: Int
+    ) async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(rows))
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await cluster.converge(anna, ben)
+        try await anna.write("DELETE FROM note WHERE id <= \(deletions)")
+        try await cluster.converge(anna, ben)
+        #expect(ben.transport.faults.comparisons.isEmpty)
+        try await anna.write("DELETE FROM note WHERE id <= \(deletions + deletions + 1)")
+        try await cluster.converge(anna, ben)
+        #expect(ben.transport.faults.comparisons.count == 1)
+    }
+
+    @Test
+    func `rule 19, case 75: a server's answer that its own rows do not bear out deletes nothing`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
+        let ben = try await cluster.device("ben")
+        try await ben.engine.sync()
+        try await ben.write("UPDATE note SET text = 'mine' WHERE id = 170")
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: Emptying(real: ben.transport)
+        )
+        await #expect { try await engine.sync() } throws: {
+            let error = $0 as? TidemarkError
+            return error?.code == .massDeletion
+                && error?.message.contains("150 of the 200 records here") == true
+        }
+        #expect(try await ben.rows("SELECT count(*) FROM note") == ["200"])
+        #expect(try await ben.engine.status().pendingChangeSets == 1)
+        try await cluster.converge(ben)
+    }
+
+    @Test func `rule 19, case 63: a wiped server empties a device only when the user says so`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
+        let ben = try await cluster.device("ben")
+        try await ben.engine.sync()
+        try await ben.write("UPDATE note SET text = 'mine' WHERE id = 170")
+        try await ben.write("INSERT INTO note (text) VALUES ('new')")
+        let wiped = try Cluster(schema: Self.schema, seed: Self.seed(3))
+        let engine = try await ben.engine(on: wiped)
+        for _ in 1...2 {
+            await #expect { try await engine.sync() } throws: {
+                let error = $0 as? TidemarkError
+                return error?.code == .massDeletion && error?.recovery == .permanent
+                    && error?.message.contains("197 of note") == true
+            }
+            #expect(try await ben.rows("SELECT count(*) FROM note") == ["201"])
+            #expect(try await engine.status().pendingChangeSets > 0)
+        }
+        // Back at the old server nothing has happened.
+        try await cluster.converge(ben)
+        try await ben.write("UPDATE note SET text = 'mine again' WHERE id = 170")
+        try await engine.sync(acceptingMassDeletion: true)
+        #expect(try await ben.rows("SELECT count(*) FROM note") == ["3"])
+        let mine = try await engine.conflicts().flatMap(\.records).map(\.mine)
+        // What the old server had acknowledged and this one does not know is kept as well.
+        #expect(
+            mine == [#"{"text":"new"}"#, #"{"text":"mine"}"#, #"{"text":"mine again"}"#]
+        )
+    }
+
+    @Test func `rule 19: a snapshot behind the horizon that lacks most records is confirmed first`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await cluster.converge(anna, ben)
+        try await anna.write("DELETE FROM note WHERE id > 10")
+        try await anna.engine.sync()
+        try cluster.writeOutside(
+            """
+            UPDATE tidemark_zone SET horizon = revision;
+            DELETE FROM tidemark_revision WHERE revision <= (SELECT horizon FROM tidemark_zone)
+            """
+        )
+        try await cluster.converge(ben, anna)
+        #expect(ben.transport.faults.comparisons.count == 1)
+        #expect(try await ben.rows("SELECT count(*) FROM note") == ["10"])
+    }
+
+    @Test func `rule 19: a comparison with a server that lost most rows deletes none unasked`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
+        let ben = try await cluster.device("ben")
+        try await ben.engine.sync()
+        // Under the same epoch and revision, behind the triggers' back.
+        try cluster.writeOutside(
+            """
+            UPDATE tidemark_state SET applying = 1; DELETE FROM note WHERE id > 3;
+            UPDATE tidemark_state SET applying = 0; DELETE FROM tidemark_fingerprint
+            """
+        )
+        await #expect { try await ben.engine.sync() } throws: {
+            ($0 as? TidemarkError)?.code == .massDeletion
+        }
+        #expect(try await ben.rows("SELECT count(*) >= 150 FROM note") == ["1"])
+        try await ben.engine.sync(acceptingMassDeletion: true)
+        try await cluster.converge(ben)
+        #expect(try await ben.rows("SELECT count(*) FROM note") == ["3"])
+    }
+}
+
+/// A way to a server that tells of deletions which its rows know nothing of.
+private struct Emptying: Transport {
+    let real: InProcessTransport
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        let answer = String(
+            decoding: try await real.sync(zone: zone, body: Array(#"{"maxRevision":1}"#.utf8)),
+            as: UTF8.self
+        )
+        let epoch = answer.firstMatch(of: /"epoch":"([0-9a-f-]+)"/)?.output.1 ?? ""
+        let keys = (1...150).map(String.init).joined(separator: ",")
+        let text = """
+            {"maxRevision":2,"epoch":"\(epoch)","more":false,"changeSets":[
+            {"revision":2,"conflict":false,"types":["note"],
+            "note":{"create":[],"update":[],"delete":[\(keys)],"attributes":{}}}]}
+            """
+        return Array(text.utf8)
+    }
+
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await real.fingerprints(zone: zone, body: body)
+    }
+
+    func snapshot(
+        zone: String,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await real.snapshot(zone: zone, to: path, progress: progress)
+    }
+
+    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
+
+    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
+}

@@ -1,0 +1,236 @@
+import Foundation
+import GRDB
+import Synchronization
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// How a device finds the records that differ, and what that costs.
+@Suite struct RepairTests {
+    private static let schema = """
+        CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT, population INTEGER);
+        CREATE TABLE sign (code TEXT PRIMARY KEY, city_id INTEGER REFERENCES city);
+        CREATE INDEX sign_city ON sign (city_id);
+        """
+    private static func seed(_ rows: Int) -> String {
+        """
+        WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < \(rows))
+        INSERT INTO city SELECT i, 'C' || i, i * 7 FROM n;
+        INSERT INTO sign SELECT printf('%05d', id), id FROM city WHERE id % 10 = 0;
+        """
+    }
+
+    @Test func `F2, rule 17: three wrong rows of 6,600 cost six questions of a few kilobytes`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(6_000))
+        let ben = try await cluster.device("ben")
+        try await ben.engine.sync()
+        try ben.corrupt(
+            """
+            UPDATE city SET population = population + 1 WHERE id = 17;
+            DELETE FROM city WHERE id = 3001;
+            INSERT INTO sign VALUES ('zz', 5)
+            """
+        )
+        let found = try await ben.engine.verify()
+        #expect(
+            found.records.map { "\($0.difference) \($0.table) \($0.key) \($0.columns)" } == [
+                #"surplus sign "zz" []"#, "changed city 17 [\"population\"]",
+                "missing city 3001 []",
+            ]
+        )
+        #expect(found.roundTrips <= 6 && found.bytesSent + found.bytesReceived < 40_000)
+        #expect(try await ben.rows("SELECT population FROM city WHERE id = 17") == ["120"])
+        let healed = try await ben.events { try await ben.engine.sync() }
+        #expect(healed.contains(.repaired(records: 1)) || healed.contains(.repaired(records: 2)))
+        #expect(!healed.contains { if case .snapshotTaken = $0 { true } else { false } })
+        try await cluster.converge(ben)
+    }
+
+    @Test func `F2: a device that equals the server proves it in a few hundred bytes`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(500))
+        let ben = try await cluster.device("ben")
+        let found = try await ben.engine.verify()
+        #expect(found.records.isEmpty && found.roundTrips == 1)
+        #expect(found.bytesSent + found.bytesReceived < 800)
+    }
+
+    @Test func `rule 17: a large file is looked at after a day, or when somebody asks`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
+        let ben = try await cluster.device("ben")
+        let clock = Clock()
+        var limits = Limits.standard
+        limits.fingerprintRowsMax = 100
+        let clockOfEngine = SyncEngine.Environment(
+            now: { clock.time.withLock { $0 } },
+            newID: { UUID() }
+        )
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: ben.transport,
+            environment: clockOfEngine,
+            limits: limits
+        )
+        try await engine.sync()
+        try ben.corrupt("UPDATE city SET name = 'x' WHERE id = 17")
+        try await engine.sync()
+        #expect(try await ben.rows("SELECT name FROM city WHERE id = 17") == ["x"])
+        let books = try await engine.checkRows()
+        #expect(books.expected != nil && books.expected != books.computed)
+        clock.time.withLock { $0 += 86_400 }
+        try await engine.sync()
+        #expect(try await ben.rows("SELECT name FROM city WHERE id = 17") == ["C17"])
+    }
+
+    @Test func `rule 17: the zone moves during the comparison, which goes on afterwards`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await ben.engine.sync()
+        try ben.corrupt("UPDATE city SET name = 'x' WHERE id IN (17, 170)")
+        try await ben.write("UPDATE city SET population = 0 WHERE id = 18")
+        ben.transport.whileComparing {
+            try await anna.write("UPDATE city SET name = 'anna' WHERE id IN (17, 19)")
+            try await anna.engine.sync()
+        }
+        try await cluster.converge(ben, anna)
+        #expect(
+            try await cluster.rows("SELECT name, population FROM city WHERE id IN (17, 18, 170)")
+                == ["anna|119", "C18|0", "C170|1190"]
+        )
+    }
+
+    @Test func `rule 17: a comparison that is cut off is taken up by the next sync`() async throws {
+        for cut in 1...4 {
+            let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
+            let ben = try await cluster.device("ben")
+            try await ben.engine.sync()
+            try ben.corrupt("UPDATE city SET name = 'x' WHERE id IN (17, 170); DELETE FROM sign")
+            for _ in 0..<cut { ben.transport.faults.add(.none) }
+            ben.transport.faults.add(.answerLost)
+            await ben.syncInVain()
+            try await cluster.converge(ben)
+        }
+    }
+
+    @Test func `rule 17: a cell that is applied wrongly is undone and repaired`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await ben.engine.sync()
+        try await anna.write("UPDATE city SET name = 'Kiel' WHERE id = 17")
+        try await anna.engine.sync()
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: Misprint(real: ben.transport)
+        )
+        try await engine.sync()
+        #expect(ben.transport.faults.comparisons.count > 1)
+        #expect(try await ben.rows("SELECT name FROM city WHERE id = 17") == ["Kiel"])
+        try await cluster.converge(ben, anna)
+    }
+
+    @Test func `rule 17: a cell of the server's that changed unseen reaches whoever asks`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await cluster.converge(anna, ben)
+        try cluster.writeOutside(
+            """
+            UPDATE tidemark_state SET applying = 1;
+            UPDATE city SET name = 'flipped' WHERE id = 17;
+            UPDATE tidemark_state SET applying = 0;
+            """
+        )
+        // Nobody can know yet; once one has asked, the others are told.
+        #expect(try await ben.engine.verify(repairing: true).records.map(\.key) == ["17"])
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT name FROM city WHERE id = 17") == ["flipped"])
+    }
+
+    @Test func `rule 17: too many differences are a snapshot, with pending edits kept`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
+        let ben = try await cluster.device("ben")
+        try await ben.engine.sync()
+        try ben.corrupt("UPDATE city SET name = name || '!' WHERE id <> 17")
+        try await ben.write("UPDATE city SET population = 0 WHERE id = 17")
+        var limits = Limits.standard
+        limits.repairRangesMax = 3
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: ben.transport,
+            limits: limits
+        )
+        try await engine.sync()
+        try await cluster.converge(ben)
+        #expect(try await cluster.rows("SELECT population FROM city WHERE id = 17") == ["0"])
+    }
+
+    @Test func `rule 9: ranges that overlap, or of an unknown table, are refused`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(3))
+        let none = Fingerprint.none
+        for (ranges, code) in [
+            (#"{"table":"town","rows":0,"fingerprint":"\#(none)"}"#, ErrorCode.unknownTable),
+            (
+                #"{"table":"city","from":"1","rows":0,"fingerprint":"\#(none)"}"#,
+                ErrorCode.invalidKey
+            ),
+            (
+                #"{"table":"city","rows":0,"fingerprint":"\#(none)"},{"table":"city","rows":0,"fingerprint":"\#(none)"}"#,
+                ErrorCode.malformedRequest
+            ),
+            (#"{"table":"city"}"#, ErrorCode.malformedRequest),
+        ] {
+            let body = Array(#"{"revision":1,"ranges":[\#(ranges)]}"#.utf8)
+            await #expect {
+                try await cluster.store.fingerprints(zone: "main", body: body)
+            } throws: {
+                ($0 as? TidemarkError)?.code == code
+            }
+        }
+    }
+}
+
+/// A clock that is put forward by hand.
+private final class Clock: Sendable {
+    let time = Mutex(Date(timeIntervalSince1970: 1_000_000))
+}
+
+/// A way to the server on which a name is misprinted in every answer to a sync.
+private struct Misprint: Transport {
+    let real: InProcessTransport
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        let answer = try await real.sync(zone: zone, body: body)
+        let text = String(decoding: answer, as: UTF8.self)
+        return Array(text.replacing("\"Kiel\"", with: "\"Keil\"").utf8)
+    }
+
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await real.fingerprints(zone: zone, body: body)
+    }
+
+    func snapshot(
+        zone: String,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await real.snapshot(zone: zone, to: path, progress: progress)
+    }
+
+    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
+
+    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
+}
