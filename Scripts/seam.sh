@@ -2,6 +2,7 @@
 # seam.sh BINARY: shows that no planted bug is in a release build: neither a bug's name nor a switch.
 set -euo pipefail
 binary=${1:?usage: Scripts/seam.sh BINARY}
+[ -f "$binary" ] || { echo "seam.sh: there is no $binary"; exit 1; }
 source=Sources/TidemarkCore/PlantedBug.swift
 names=$(sed -n '/package enum PlantedBug: String/,/@TaskLocal/p' "$source" \
     | sed -n 's/^ *case //p' | tr -d ' ' | tr ',' '\n')

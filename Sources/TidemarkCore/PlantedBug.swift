@@ -20,6 +20,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case ignoresEpoch, swallowsRefusal, takesNamesTwice, answersBeforeFlush
     // What a device captures and sends.
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
+    case carriesOldFingerprint, believesItsBooks, deletesUnasked
     case takesBaseWhenSending, movesBaseWhenSending, thawsSentSets, dropsCreationsDeletedLater
     // What it takes in.
     case storesRevisionFirst, takesGaps, appliesLastRevisionOnly, coalescesDeletionAway

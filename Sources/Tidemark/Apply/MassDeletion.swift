@@ -28,7 +28,7 @@ struct MassDeletion: Error, Sendable {
     init?(_ tables: [(name: String, records: Int)], of total: Int, limits: Limits) {
         let records = tables.reduce(0) { $0 + $1.records }
         let bound = max(limits.massDeletionRecordsMin, total * limits.massDeletionPercent / 100)
-        guard records > bound else { return nil }
+        guard records > bound, !planted(PlantedBug.deletesUnasked) else { return nil }
         (self.tables, self.total) = (tables.filter { $0.records > 0 }, total)
     }
 

@@ -58,6 +58,7 @@ struct ConfirmedRows {
     /// - Throws: `fingerprintMismatch` when the rows are not what the server confirmed.
     func checked(_ limits: Limits, now: Date) throws -> Fingerprint? {
         guard isComparable else { return nil }
+        if planted(PlantedBug.believesItsBooks) { return expected }
         guard try expected == nil || isDue(limits, now: now) else { return expected }
         guard let computed = try computed() else { return nil }
         guard expected == nil || expected == computed else {

@@ -22,7 +22,8 @@ extension ZoneTransaction {
         throws
     {
         guard let previous = try keptFingerprint(at: revision - 1) else { return }
-        try keepFingerprint(previous + change(), at: revision)
+        let isOld = planted(PlantedBug.carriesOldFingerprint)
+        try keepFingerprint(isOld ? previous : previous + change(), at: revision)
     }
 
     func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {

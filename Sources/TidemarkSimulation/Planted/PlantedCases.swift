@@ -4,8 +4,7 @@ import TidemarkCore
 extension PlantedCase {
     /// Every bug that can be planted, by the rule that it breaks.
     ///
-    /// Rule 8, who may read what, has none: there is no authentication yet. Nor have 17 and 19,
-    /// fingerprints and mass deletion, which no world has yet.
+    /// Rule 8, who may read what, has none: there is no authentication yet.
     static let all: [PlantedCase] = [
         PlantedCase(.skipsBaseCheck, rule: 1, "B", seed: 1),
         PlantedCase(.ignoresRecordBase, rule: 1, "B", .oldBase),
@@ -47,8 +46,11 @@ extension PlantedCase {
         PlantedCase(.capturesWhatItApplies, rule: 16, "D", seed: 1),
         PlantedCase(.appliesOnTopOfEdits, rule: 16, "D", seed: 1),
         PlantedCase(.forgetsToReplay, rule: 16, "D", seed: 1),
+        PlantedCase(.carriesOldFingerprint, rule: 17, "D", seed: 1),
+        PlantedCase(.believesItsBooks, rule: 17, "D", .corrupted),
         PlantedCase(.evictsUniqueHolder, rule: 18, "D", seed: 5),
         PlantedCase(.swapsWithoutParking, rule: 18, "D", seed: 2),
+        PlantedCase(.deletesUnasked, rule: 19, "E", .emptied),
         PlantedCase(.parksAfterTransientError, rule: 20, "C", seed: 1),
         PlantedCase(.takesNamesTwice, rule: 21, "E", .nameTwice),
         PlantedCase(.trustsSnapshot, rule: 22, "E", .activeSnapshot),

@@ -160,6 +160,56 @@ extension Scenario {
         guard try device.held().waiting == 0 else { return nil }
         return Finding("I9", device.name, "a snapshot has dropped the outbox")
     }
+
+    /// A row of a device changes, and no trigger writes it down.
+    static let corrupted = Scenario(name: "a row that rots") { world in
+        let device = world[1]
+        try device.write {
+            try $0.execute(
+                sql: """
+                    UPDATE tidemark_state SET applying = 1; UPDATE team SET name = 'rot' WHERE id = 1;
+                    UPDATE tidemark_state SET applying = 0
+                    """
+            )
+        }
+        do {
+            let body = try world.nextRequest(of: device).body
+            _ = try world.server.handle(body, crash: .never)
+        } catch let error as TidemarkError where error.code == .fingerprintMismatch {
+            return nil
+        }
+        return Finding("rule 17", device.name, "syncs with a row that is not the server's")
+    }
+
+    /// A server that has lost most of its rows answers as if they had been deleted.
+    static let emptied = Scenario(name: "an answer that deletes nearly everything") { world in
+        let device = world[1]
+        try device.write {
+            for name in 1...80 {
+                try $0.execute(sql: "INSERT INTO team (name) VALUES (?)", arguments: ["t\(name)"])
+            }
+        }
+        let first = try world.nextRequest(of: device)
+        let answer = try world.server.handle(first.body, crash: .never)
+        _ = try device.step(0) { try $0.answered(answer, to: first, in: $1) }
+        let before = try device.teams()
+        let outgoing = try world.nextRequest(of: device)
+        let (next, epoch) = try (outgoing.revision + 1, world.epoch())
+        let hostile = """
+            {"maxRevision":\(next),"epoch":"\(epoch)","more":false,"changeSets":[
+            {"revision":\(next),"conflict":false,"types":["team"],"team":{"create":[],"update":[],
+            "delete":[\(before.suffix(70).map(String.init).joined(separator: ","))],"attributes":{}}}]}
+            """
+        _ = try device.step(0) { try $0.answered(Array(hostile.utf8), to: outgoing, in: $1) }
+        guard try device.teams() != before else { return nil }
+        return Finding("rule 19", device.name, "an answer has deleted most rows unasked")
+    }
+}
+
+extension SimulatedDevice {
+    fileprivate func teams() throws -> [Int64] {
+        try access { try Int64.fetchAll($0, sql: "SELECT id FROM team ORDER BY id") }
+    }
 }
 
 extension World {

@@ -32,6 +32,8 @@ final class Program: @unchecked Sendable {
         /// What still runs: the process and the two pipes.
         var open = 3
         var status: Int32?
+        /// Counts the changes, so that nobody waits for one that has happened since their look.
+        var changes = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -86,20 +88,20 @@ final class Program: @unchecked Sendable {
     /// The next line of the output that contains a text; lines before it are passed over.
     func line(with text: String) async throws -> String {
         while true {
-            let (found, isOver) = state.withLock { state -> (String?, Bool) in
+            let (found, isOver, seen) = state.withLock { state -> (String?, Bool, Int) in
                 let rest = state.lines[state.consumed...]
                 guard let index = rest.firstIndex(where: { $0.contains(text) }) else {
-                    return (nil, state.open == 0)
+                    return (nil, state.open == 0, state.changes)
                 }
                 state.consumed = index + 1
-                return (state.lines[index], false)
+                return (state.lines[index], false, state.changes)
             }
             if let found { return found }
             guard !isOver else {
                 let said = state.withLock { $0.lines + $0.errors }.joined(separator: "\n")
                 throw LineMissing(wanted: text, said: said)
             }
-            await nextChange()
+            await change(since: seen)
         }
     }
 
@@ -112,13 +114,18 @@ final class Program: @unchecked Sendable {
     @discardableResult
     func finished() async throws -> Result {
         try input.fileHandleForWriting.close()
-        while !isFinished { await nextChange() }
-        return state.withLock { state in
-            Result(
-                status: state.status ?? -1,
-                output: state.lines.map { $0 + "\n" }.joined(),
-                errors: state.errors.map { $0 + "\n" }.joined()
-            )
+        while true {
+            let (result, seen) = state.withLock { state -> (Result?, Int) in
+                guard state.open == 0 else { return (nil, state.changes) }
+                let result = Result(
+                    status: state.status ?? -1,
+                    output: state.lines.map { $0 + "\n" }.joined(),
+                    errors: state.errors.map { $0 + "\n" }.joined()
+                )
+                return (result, state.changes)
+            }
+            if let result { return result }
+            await change(since: seen)
         }
     }
 
@@ -133,18 +140,18 @@ final class Program: @unchecked Sendable {
     private func change(_ body: (inout State) -> Void) {
         let waiting = state.withLock { state in
             body(&state)
+            state.changes += 1
             defer { state.waiting = [] }
             return state.waiting
         }
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Returns when something was said or ended since the last look, at the latest when all has.
-    private func nextChange() async {
-        let seen = state.withLock { ($0.lines.count, $0.errors.count, $0.open) }
+    /// Returns when something was said or ended after so many changes.
+    private func change(since seen: Int) async {
         await withCheckedContinuation { continuation in
             let isNews = state.withLock { state in
-                let isNews = (state.lines.count, state.errors.count, state.open) != seen
+                let isNews = state.changes != seen
                 if !isNews { state.waiting.append(continuation) }
                 return isNews
             }

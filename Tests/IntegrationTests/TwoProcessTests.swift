@@ -1,0 +1,114 @@
+import Foundation
+import Testing
+import TidemarkTestSupport
+
+extension IntegrationTests {
+    /// Two processes that sync one file, and two that edit it, at the same time.
+    @Suite struct TwoProcessTests {
+        private static let schema = """
+            CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL);
+            CREATE TABLE lines (id INTEGER PRIMARY KEY AUTOINCREMENT,
+                note_id INTEGER NOT NULL REFERENCES notes, label TEXT NOT NULL);
+            """
+
+        /// Starts two processes that sync a file without a pause.
+        private static func watchTwice(_ file: String, _ workshop: Workshop) throws -> [Program] {
+            try (0..<2).map { _ in
+                try workshop.startTidemark(
+                    ["device", "sync", workshop.path(file), "--watch", "--every", "0.005"]
+                )
+            }
+        }
+
+        private static func stop(_ watchers: [Program]) async throws {
+            for watcher in watchers {
+                if watcher.isFinished {
+                    let said = try await watcher.finished()
+                    Issue.record(
+                        "a syncing process gave up: \(said.output.suffix(300))\(said.errors)"
+                    )
+                }
+                try await watcher.killed()
+            }
+        }
+
+        @Test func `rules 3 13, case 41: two processes that sync one file double and lose nothing`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            try await workshop.join(server, "a.sqlite", "b.sqlite")
+            let watchers = try Self.watchTwice("a.sqlite", workshop)
+            let shells = try ["a.sqlite", "zone.sqlite"].map { file in
+                try workshop.start(
+                    "sqlite3",
+                    ["-bail", "-cmd", ".timeout 60000", workshop.path(file)]
+                )
+            }
+            for number in 1...250 {
+                for (shell, name) in zip(shells, ["a", "z"]) {
+                    try shell.send(
+                        """
+                        BEGIN IMMEDIATE; INSERT INTO notes (label) VALUES ('\(name)\(number)'); \
+                        INSERT INTO lines (note_id, label) VALUES (last_insert_rowid(), '\(name)\(number)'); \
+                        COMMIT; SELECT 'done \(number)';
+                        """
+                    )
+                    _ = try await shell.line(with: "done \(number)")
+                }
+            }
+            for shell in shells { try await shell.finished() }
+            try await Self.stop(watchers)
+            try await workshop.sync("a.sqlite", "b.sqlite", "a.sqlite")
+            let counts = """
+                SELECT count(*), count(DISTINCT n.label), sum(n.label = l.label)
+                FROM notes AS n JOIN lines AS l ON l.note_id = n.id
+                """
+            #expect(try await workshop.sqlite3("b.sqlite", counts) == "500|500|500")
+            try await workshop.expectEqual(server, "a.sqlite", "b.sqlite", "zone.sqlite")
+            try await server.stopped()
+        }
+
+        @Test func `A15, rule 7, case 39: two programs that create at once never share an id`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            try await workshop.join(server, "a.sqlite", "b.sqlite")
+            let watchers = try Self.watchTwice("a.sqlite", workshop)
+            let shells = try (1...2).map { _ in
+                try workshop.start(
+                    "sqlite3",
+                    ["-bail", "-cmd", ".timeout 60000", workshop.path("a.sqlite")]
+                )
+            }
+            for batch in 1...50 {
+                for (index, shell) in shells.enumerated() {
+                    try shell.send(
+                        """
+                        BEGIN IMMEDIATE; WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 40) \
+                        INSERT INTO notes (label) SELECT '\(index)-\(batch)-' || i FROM n; \
+                        INSERT INTO lines (note_id, label) SELECT id, label FROM notes WHERE label GLOB '\(index)-\(batch)-*'; \
+                        COMMIT; SELECT 'done \(batch)';
+                        """
+                    )
+                }
+                for shell in shells { _ = try await shell.line(with: "done \(batch)") }
+            }
+            for shell in shells { try await shell.finished() }
+            try await Self.stop(watchers)
+            try await workshop.sync("a.sqlite", "b.sqlite")
+            let counts = """
+                SELECT count(*), count(DISTINCT n.label), count(DISTINCT n.id), sum(n.label = l.label),
+                    max(n.id) < 4503599627370496, min(n.id) > 0
+                FROM notes AS n JOIN lines AS l ON l.note_id = n.id
+                """
+            let wanted = "4000|4000|4000|4000|1|1"
+            #expect(try await workshop.sqlite3("b.sqlite", counts) == wanted)
+            try await workshop.expectEqual(server, "a.sqlite", "b.sqlite", "zone.sqlite")
+            try await server.stopped()
+        }
+    }
+}
