@@ -33,7 +33,9 @@ release: setup ## Build everything optimised
 test: setup lint ## Set up, lint, build and run every test
 	@$(STAGE) "Building the package and its tests" swift build --build-tests
 	@$(STAGE) "Running the quick tests" swift test --skip-build $(QUICK:%=--filter %)
-	@$(STAGE) "Running the other tests" swift test --skip-build $(QUICK:%=--skip %)
+	@$(STAGE) "Simulating worlds" swift test --skip-build --filter SimulationTests
+	@$(STAGE) "Running the other tests" swift test --skip-build $(QUICK:%=--skip %) \
+		--skip SimulationTests
 	@printf '\nEverything passed, in %d s.\n' $$(( $$(date +%s) - $(STARTED) ))
 
 .PHONY: simulate

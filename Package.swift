@@ -97,7 +97,7 @@ let package = Package(
             name: "TidemarkSimulation",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkHistory", "TidemarkSQLite",
-                "TidemarkSQLiteStore", "TidemarkServer",
+                "TidemarkSQLiteStore", "TidemarkServer", "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]

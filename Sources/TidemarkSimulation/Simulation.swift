@@ -48,7 +48,10 @@ public enum Simulation {
         _ templates: FileTemplates,
         storage: (any SimulatedStorage)? = nil
     ) throws -> Report {
-        let world = try World(options, storage ?? templates.worlds, templates)
+        let isFaulty = options.profile.hasDiskFaults(seed: options.seed)
+        let usual: any SimulatedStorage = isFaulty ? FaultyStorage() : templates.worlds
+        let storage = storage ?? usual
+        let world = try World(options, storage, templates)
         var finding: Finding?
         do {
             try world.live()

@@ -60,8 +60,9 @@ struct AnswerCheck {
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
     func newIdsAreFree() throws {
         let tables = try String.fetchSet(
-            db,
-            sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1",
+            db.cachedStatement(
+                sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1"
+            ),
             arguments: [requested]
         )
         for table in schema.tables where tables.contains(table.name) {

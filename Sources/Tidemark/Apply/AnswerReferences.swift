@@ -17,11 +17,13 @@ struct AnswerReferences {
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
     func check(ord: Int) throws {
         let rows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT tbl, max(operation <> 'delete') AS written, max(operation = 'delete') AS deleted
-                FROM temp.tidemark_staged WHERE ord = ? GROUP BY tbl
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl, max(operation <> 'delete') AS written,
+                        max(operation = 'delete') AS deleted
+                    FROM temp.tidemark_staged WHERE ord = ? GROUP BY tbl
+                    """
+            ),
             arguments: [ord]
         )
         let written = Set(rows.filter { $0["written"] }.map { $0["tbl"] as String })

@@ -266,11 +266,11 @@ enum Outbox {
 
     /// Forgets the bases of records that nothing waits for any more.
     static func forgetBases(in db: Database) throws {
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 DELETE FROM tidemark_base WHERE NOT EXISTS (
                     SELECT 1 FROM tidemark_outbox AS o WHERE o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key)
                 """
-        )
+        ).execute()
     }
 }

@@ -16,6 +16,8 @@ package final class CommitObserver: TransactionObserver, Sendable {
         var boundaries: [Int64] = []
         var hasNews = false
         var waiter: CheckedContinuation<Void, Never>?
+        /// Whether the pause was over before anybody waited for it.
+        var isOver = false
         /// Whether a commit wakes the waiter, or the end of its pause alone.
         var wakesWithEdit = true
     }
@@ -63,15 +65,17 @@ package final class CommitObserver: TransactionObserver, Sendable {
 
     /// Returns after the next commit of captured changes, if `orEdit`, or after a pause, or on
     /// cancellation.
-    func wait(atMost pause: Duration, orEdit: Bool) async {
+    package func wait(atMost pause: Duration, orEdit: Bool) async {
+        state.withLock { $0.isOver = false }
         let timer = Task { [self] in
-            do { try await Task.sleep(for: pause) } catch { return wake() }
+            // Cancelled, it has been waited for, or the waiting itself was cancelled.
+            do { try await Task.sleep(for: pause) } catch { return }
             wake()
         }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isDue = state.withLock { state -> Bool in
-                    if orEdit && state.hasNews || Task.isCancelled { return true }
+                    if orEdit && state.hasNews || state.isOver || Task.isCancelled { return true }
                     (state.waiter, state.wakesWithEdit) = (continuation, orEdit)
                     return false
                 }
@@ -86,6 +90,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
     private func wake() {
         let waiter = state.withLock { state in
             defer { state.waiter = nil }
+            state.isOver = true
             return state.waiter
         }
         waiter?.resume()

@@ -217,14 +217,7 @@ package struct ChangeSetStaging {
                     AND (d.kind <> 'text' OR j.key LIKE '{"$%') LIMIT 1
                 """
         ) {
-            try db.execute(
-                sql: """
-                    CREATE TEMP TABLE IF NOT EXISTS tidemark_staged_attributes (
-                        ord INTEGER, tbl TEXT, key TEXT, attributes TEXT
-                    );
-                    DELETE FROM temp.tidemark_staged_attributes;
-                    """
-            )
+            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged_attributes").execute()
             try db.cachedStatement(
                 sql: """
                     INSERT INTO temp.tidemark_staged_attributes

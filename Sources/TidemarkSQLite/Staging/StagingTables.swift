@@ -25,6 +25,9 @@ package enum StagingTables {
         );
         CREATE UNIQUE INDEX temp.tidemark_staged_record ON tidemark_staged (ord, tbl, key);
         CREATE INDEX temp.tidemark_staged_by_key ON tidemark_staged (tbl, key);
+        CREATE TEMP TABLE tidemark_staged_attributes (
+            ord INTEGER, tbl TEXT, key TEXT, attributes TEXT
+        );
         CREATE TEMP TABLE tidemark_staged_cell (
             rec INTEGER, col TEXT, value, PRIMARY KEY (rec, col)
         ) WITHOUT ROWID;

@@ -14,11 +14,12 @@ struct RequestExchange {
     /// - Throws: ``TidemarkCore/TidemarkError`` when one has another form than the protocol's.
     init(_ text: String, limits: Limits, in db: Database) throws {
         let types = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT json_type(?1, '$.lap') AS lap, json_type(?1, '$.recall') AS recall,
-                    json_type(?1, '$.known') AS known
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT json_type(?1, '$.lap') AS lap, json_type(?1, '$.recall') AS recall,
+                        json_type(?1, '$.known') AS known
+                    """
+            ),
             arguments: [text]
         )
         func isThere(_ name: String) -> Bool { (types?[name] as String?) != nil }
@@ -41,16 +42,18 @@ struct RequestExchange {
 
     private static func lap(_ text: String, in db: Database) throws -> SyncRequest.Lap {
         let members = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT coalesce(key, '') AS name, type, CASE type WHEN 'text' THEN lower(value) END AS lap
-                FROM json_each(?, '$.lap')
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT coalesce(key, '') AS name, type, CASE type WHEN 'text' THEN lower(value) END AS lap
+                    FROM json_each(?, '$.lap')
+                    """
+            ),
             arguments: [text]
         )
         let open = try Row.fetchAll(
-            db,
-            sql: "SELECT type, lower(atom) AS lap FROM json_each(?, '$.lap.open')",
+            db.cachedStatement(
+                sql: "SELECT type, lower(atom) AS lap FROM json_each(?, '$.lap.open')"
+            ),
             arguments: [text]
         )
         let types = members.map { "\($0["name"] as String) \($0["type"] as String)" }.sorted()
@@ -80,13 +83,15 @@ struct RequestExchange {
         in db: Database
     ) throws -> [String] {
         let rows = try Row.fetchAll(
-            db,
-            sql: "SELECT type, lower(atom) AS id FROM json_each(?1, '$.\(name)')",
+            db.cachedStatement(
+                sql: "SELECT type, lower(atom) AS id FROM json_each(?1, '$.\(name)')"
+            ),
             arguments: [text]
         )
         let isArray = try Bool.fetchOne(
-            db,
-            sql: "SELECT coalesce(json_type(?1, '$.\(name)'), 'array') = 'array'",
+            db.cachedStatement(
+                sql: "SELECT coalesce(json_type(?1, '$.\(name)'), 'array') = 'array'"
+            ),
             arguments: [text]
         )
         guard isArray == true, rows.count <= limits.changeSetsPerRequestMax,

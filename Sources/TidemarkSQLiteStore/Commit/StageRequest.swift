@@ -150,11 +150,12 @@ extension ZoneTransaction {
     /// A time is an integer below 2^53; what it says is judged when it is used.
     private func refuseTimes() throws {
         let ord = try Int.fetchOne(
-            db,
-            sql: """
-                SELECT ord FROM temp.tidemark_staged_set WHERE json_type(json, '$.time') <> 'integer'
-                    OR (json ->> '$.time') NOT BETWEEN 0 AND \(HybridClock.timeMax) LIMIT 1
-                """
+            db.cachedStatement(
+                sql: """
+                    SELECT ord FROM temp.tidemark_staged_set WHERE json_type(json, '$.time') <> 'integer'
+                        OR (json ->> '$.time') NOT BETWEEN 0 AND \(HybridClock.timeMax) LIMIT 1
+                    """
+            )
         )
         guard let ord else { return }
         throw TidemarkError(

@@ -20,7 +20,6 @@ package struct ZoneTransaction: StoreTransaction {
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         (self.db, self.schema, self.now) = (db, schema, now)
         self.hash = try hash ?? SchemaText.hash(schema)
-        try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         try CommitTables.prepare(db)
     }
 
@@ -47,8 +46,9 @@ package struct ZoneTransaction: StoreTransaction {
 
     package func end(of epoch: String) throws -> Int64? {
         try Int64.fetchOne(
-            db,
-            sql: "SELECT ended FROM tidemark_lineage WHERE epoch = ?",
+            db.cachedStatement(
+                sql: "SELECT ended FROM tidemark_lineage WHERE epoch = ?"
+            ),
             arguments: [epoch]
         )
     }
@@ -57,7 +57,17 @@ package struct ZoneTransaction: StoreTransaction {
         table: ConflictPolicy, columns: [String: ConflictPolicy]
     ) { (schema.policy(of: table), schema.columnPolicies(of: table)) }
 
+    /// Has references checked at the end of the change set, once a transaction: the pragma makes
+    /// SQLite prepare every statement anew.
+    private func deferReferences() throws {
+        let isDeferring = try Bool.fetchOne(
+            db.cachedStatement(sql: "PRAGMA defer_foreign_keys")
+        )
+        if isDeferring != true { try db.execute(sql: "PRAGMA defer_foreign_keys = ON") }
+    }
+
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
+        try deferReferences()
         if planted(PlantedBug.keepsEffectsOfRefused) { return try body() }
         var result: Result?
         try db.inSavepoint {

@@ -8,13 +8,7 @@ struct CrashDevice: Action {
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.runningDevice() else { return false }
-        world.counters[.deviceCrashes] += 1
-        world.note("\(device.name) crashes")
-        try world.recorder.take(.crashed(actor: device.name))
-        let opensAnew = world.plan.drawsNewConnection(&world.decisions)
-        try device.crash(opensAnew: opensAnew) { world.decisions.decide($0) }
-        device.isUp = false
-        world.schedule(.begin(device: device.number), after: world.drawDelay(20_000_000))
+        try world.crash(device)
         return true
     }
 }

@@ -25,9 +25,24 @@ package protocol SimulatedStorage: AnyObject {
 
     /// Removes a file; nobody has it open.
     func remove(_ name: String) throws
+
+    /// Lets a call to the disk of a file fail, counted from now; with `isPower` all later ones,
+    /// until the file is crashed.
+    func fail(_ name: String, call: Int, isPower: Bool)
+
+    /// Lets nothing fail any more.
+    ///
+    /// - Returns: Whether the planned call came, and failed.
+    func heal(_ name: String) -> Bool
 }
 
 extension SimulatedStorage {
+    /// This disk does not fail.
+    package func fail(_ name: String, call: Int, isPower: Bool) {}
+
+    /// Nothing has failed.
+    package func heal(_ name: String) -> Bool { false }
+
     /// Closes the connection.
     package func giveBack(_ name: String, _ database: DatabaseQueue) throws {
         try database.close()

@@ -15,6 +15,7 @@ public struct Counters: Hashable, Sendable {
         case conflicts, accepted, retried
         case deviceCrashes = "device crashes"
         case serverCrashes = "server crashes"
+        case diskFaults = "disk faults"
         case partitions, pages, snapshots
         case secondProcesses = "second processes"
         case joins
@@ -49,15 +50,21 @@ public struct Counters: Hashable, Sendable {
 
 /// Which faults a run may have.
 public enum Profile: String, CaseIterable, Sendable {
-    /// All that the others have.
+    /// All that the others have; every fourth seed is on disks that fail.
     case all
     /// Messages are lost, doubled, delayed, reordered and cut; devices are out of reach.
     case network
     /// Processes end between any two steps.
     case crash
+    /// The power goes, and calls to the disk fail.
+    case storage
 
     /// Whether messages get lost and the like.
-    var hasNetworkFaults: Bool { self != .crash }
+    var hasNetworkFaults: Bool { self == .all || self == .network }
+    /// Whether the files of a seed are on disks that fail.
+    func hasDiskFaults(seed: UInt64) -> Bool {
+        self == .storage || self == .all && seed.isMultiple(of: 4)
+    }
     /// Whether processes end.
     var hasCrashes: Bool { self != .network }
 
@@ -71,5 +78,6 @@ public enum Profile: String, CaseIterable, Sendable {
         ]
         let crash: [Counters.Name] = [.deviceCrashes, .serverCrashes]
         return always + (hasNetworkFaults ? network : []) + (hasCrashes ? crash : [])
+            + (self == .storage ? [.diskFaults] : [])
     }
 }

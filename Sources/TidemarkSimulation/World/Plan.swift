@@ -20,6 +20,8 @@ struct Plan {
     /// Percent of crashes after which a file is opened by a new connection, which costs more than
     /// all else; the others leave the connection to the next process.
     let opensAnew: Int
+    /// Percent of a device's steps in which a call to its disk fails.
+    let diskFaults: Int
     /// How often each action is drawn, in the order of ``Actions/all``.
     let weights: [Int]
     /// How often each kind of statement is drawn, in the order of ``Statements/all``.
@@ -29,7 +31,7 @@ struct Plan {
     /// The records among which edits choose.
     let spread: Int
 
-    init(_ decisions: inout Decisions, profile: Profile) {
+    init(_ decisions: inout Decisions, profile: Profile, hasDiskFaults: Bool) {
         decisions.begin(.plan)
         deviceCount = 2 + decisions.decide(4)
         policies = decisions.pick(Self.policyMixes)
@@ -41,6 +43,7 @@ struct Plan {
         garbled = network ? decisions.pick([0, 0, 0, 3, 10]) : 0
         late = network ? decisions.pick([0, 5, 20]) : 0
         serverCrash = profile.hasCrashes ? decisions.pick(rates) : 0
+        diskFaults = hasDiskFaults ? decisions.pick([0, 3, 10]) : 0
         weights = Actions.all.map { $0.weight(&decisions, profile: profile) }
         statementWeights = Statements.all.map { _ in decisions.pick([1, 1, 0, 3]) }
         statementsMax = 1 + decisions.decide(4)

@@ -28,6 +28,9 @@ final class SimulatedDevice {
     /// Whether messages get through.
     var isReachable = true
 
+    /// The call to the disk that fails in the next step.
+    var nextFault: (call: Int, isPower: Bool)?
+
     static let app = 0
 
     var name: String { "device \(number)" }
@@ -144,8 +147,33 @@ final class SimulatedDevice {
         _ body: (inout SyncRound, Database) throws -> Result
     ) throws -> Result? {
         guard var round = processes[process].round else { return nil }
-        let result = try access { try body(&round, $0) }
+        if let nextFault {
+            storage.fail(fileName, call: nextFault.call, isPower: nextFault.isPower)
+        }
+        let outcome = Result2 { try access { try body(&round, $0) } }
+        if let fault = nextFault {
+            nextFault = nil
+            let hasFailed = storage.heal(fileName)
+            // Without power, the step may have taken effect, and nobody is there to know it.
+            if hasFailed, fault.isPower || outcome.isFailure { throw DiskFailed(device: number) }
+        }
+        let result = try outcome.get()
         processes[process].round = round
         return result
+    }
+}
+
+/// A call to the disk of a device has failed in a step, and the step with it.
+struct DiskFailed: Error {
+    let device: Int
+}
+
+/// `Swift.Result` under a name that a generic parameter does not shadow.
+private typealias Result2<Success> = Result<Success, any Error>
+
+extension Result {
+    fileprivate var isFailure: Bool {
+        if case .failure = self { return true }
+        return false
     }
 }

@@ -20,6 +20,7 @@ extension World {
     func advance(_ device: SimulatedDevice, _ process: Int) throws -> Bool {
         guard device.processes[process].round != nil else { return false }
         let step: SyncRound.Step?
+        drawDiskFault(device)
         do {
             step = try device.step(process) { try $0.next($1) }
             try recorder.stepped(device, "prepare")
@@ -57,6 +58,7 @@ extension World {
         counters[.answers] += 1
         device.processes[message.process].exchange = nil
         decisions.begin(.carry)
+        drawDiskFault(device)
         do {
             let body = try answer.get()
             note("\(device.name) takes in answer \(message.number)")
@@ -167,6 +169,7 @@ extension World {
         counters[.snapshots] += 1
         note("\(device.name) takes a snapshot")
         let name = "snapshot-\(device.number)"
+        try storage.remove(name)
         let keeper = try storage.open(name)
         try server.snapshot(to: storage.path(of: name))
         try recorder.served(server, request: nil, .success(nil))

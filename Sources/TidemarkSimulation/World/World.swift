@@ -65,7 +65,11 @@ final class World {
         decisions =
             options.replay.map { Decisions(replaying: $0) } ?? Decisions(seed: options.seed)
         trace = Trace(keepsLines: options.isTracing)
-        plan = Plan(&decisions, profile: options.profile)
+        plan = Plan(
+            &decisions,
+            profile: options.profile,
+            hasDiskFaults: options.profile.hasDiskFaults(seed: options.seed)
+        )
         recorder = Recorder(policies: plan.policies.map(\.rawValue))
         let pair = try templates.pair(plan.policies)
         try pair.zone.fill(SimulatedServer.fileName, in: storage)
@@ -122,7 +126,14 @@ final class World {
         now = time
         recorder.now = time
         for device in devices { device.virtual.advance(to: time) }
-        if try happen(event) { counters[.rounds] += 1 }
+        do {
+            if try happen(event) { counters[.rounds] += 1 }
+        } catch let failure as DiskFailed {
+            counters[.rounds] += 1
+            counters[.diskFaults] += 1
+            note("\(self[failure.device].name) has a disk that fails")
+            try crash(self[failure.device])
+        }
     }
 
     private func happen(_ event: Event) throws -> Bool {
@@ -161,6 +172,23 @@ final class World {
     /// Notes that something will happen.
     func schedule(_ event: Event, after delay: Int64) {
         heap.push(event, at: now + delay, tie: Int(trace.hash & 0xFF))
+    }
+
+    /// The process of a device ends, and begins again later.
+    func crash(_ device: SimulatedDevice) throws {
+        counters[.deviceCrashes] += 1
+        note("\(device.name) crashes")
+        try recorder.take(.crashed(actor: device.name))
+        let opensAnew = plan.drawsNewConnection(&decisions)
+        try device.crash(opensAnew: opensAnew) { decisions.decide($0) }
+        device.isUp = false
+        schedule(.begin(device: device.number), after: drawDelay(20_000_000))
+    }
+
+    /// Draws whether a call to the device's disk fails in its next step, and which.
+    func drawDiskFault(_ device: SimulatedDevice) {
+        guard plan.diskFaults > 0, !isHealed, decisions.chance(plan.diskFaults) else { return }
+        device.nextFault = (call: 1 + decisions.decide(40), isPower: decisions.chance(50))
     }
 
     // MARK: Drawing
