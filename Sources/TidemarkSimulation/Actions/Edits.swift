@@ -9,7 +9,11 @@ struct EditOnDevice: Action {
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.runningDevice() else { return false }
-        let edit = world.drawEdit(by: "d\(device.number)", isForDevice: true)
+        let edit = world.drawEdit(
+            by: "d\(device.number)",
+            isForDevice: true,
+            version: device.version
+        )
         world.counters[.edits] += 1
         try world.run(edit, as: device.name) { try device.write($0) }
         try world.recorder.edited(device)
@@ -25,7 +29,11 @@ struct EditOutside: Action {
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.device() else { return false }
-        let edit = world.drawEdit(by: "o\(device.number)", isForDevice: true)
+        let edit = world.drawEdit(
+            by: "o\(device.number)",
+            isForDevice: true,
+            version: device.version
+        )
         world.counters[.outsideEdits] += 1
         try world.run(edit, as: "\(device.name), another program") { try device.writeOutside($0) }
         try world.recorder.edited(device)
@@ -40,7 +48,7 @@ struct EditOnServer: Action {
     }
 
     func perform(in world: World) throws -> Bool {
-        let edit = world.drawEdit(by: "s", isForDevice: false)
+        let edit = world.drawEdit(by: "s", isForDevice: false, version: world.server.version)
         world.counters[.serverEdits] += 1
         try world.run(edit, as: "server, another program") { try world.server.writeOutside($0) }
         return true
@@ -55,14 +63,19 @@ struct Edit {
 
 extension World {
     /// Draws a transaction whose values are named after their writer.
-    func drawEdit(by writer: String, isForDevice: Bool) -> Edit {
+    ///
+    /// `version` is that of the tables into which it goes.
+    func drawEdit(by writer: String, isForDevice: Bool, version: Int) -> Edit {
         let count = 1 + decisions.decide(plan.statementsMax)
-        let weights = zip(Statements.all, plan.statementWeights).map {
-            $0.isForDevices && !isForDevice ? 0 : $1
-        }
+        let new = Migrations.statements(version)
+        let all = Statements.all + new
+        let weights =
+            zip(Statements.all, plan.statementWeights).map {
+                $0.isForDevices && !isForDevice ? 0 : $1
+            } + new.map { _ in 2 }
         return Edit(
             statements: (0..<count).map { _ in
-                let statement = Statements.all[drawWeighted(weights)]
+                let statement = all[drawWeighted(weights)]
                 writes += 1
                 let values: [DatabaseValue] = [
                     "\(writer).\(writes)".databaseValue,

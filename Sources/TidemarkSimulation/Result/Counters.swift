@@ -18,7 +18,7 @@ public struct Counters: Hashable, Sendable {
         case diskFaults = "disk faults"
         case partitions, pages, snapshots
         case secondProcesses = "second processes"
-        case joins
+        case joins, migrations
         case revisions
     }
 
@@ -58,9 +58,15 @@ public enum Profile: String, CaseIterable, Sendable {
     case crash
     /// The power goes, and calls to the disk fail.
     case storage
+    /// Apps and the server migrate at any moment, besides the faults of network and crash.
+    ///
+    /// What such a world comes to is checked at its end; its history, step by step, is not.
+    case schema
 
     /// Whether messages get lost and the like.
-    var hasNetworkFaults: Bool { self == .all || self == .network }
+    var hasNetworkFaults: Bool { self == .all || self == .network || migrates }
+    /// Whether tables are altered.
+    var migrates: Bool { self == .schema }
     /// Whether the files of a seed are on disks that fail.
     func hasDiskFaults(seed: UInt64) -> Bool {
         self == .storage || self == .all && seed.isMultiple(of: 4)
@@ -78,6 +84,6 @@ public enum Profile: String, CaseIterable, Sendable {
         ]
         let crash: [Counters.Name] = [.deviceCrashes, .serverCrashes]
         return always + (hasNetworkFaults ? network : []) + (hasCrashes ? crash : [])
-            + (self == .storage ? [.diskFaults] : [])
+            + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : [])
     }
 }

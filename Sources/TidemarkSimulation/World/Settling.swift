@@ -13,6 +13,7 @@ extension World {
         note("all faults stop")
         isHealed = true
         try recorder.healed()
+        try migrateAll()
         for device in devices {
             device.isReachable = true
             device.virtual.skew(by: 0)
@@ -71,6 +72,7 @@ extension World {
             try check(device.access { try Self.defects($0) }, device.name)
         }
         try checkIds(truth)
+        try verifyMigrated()
         for table in truth.tables { trace.add(table) }
     }
 

@@ -23,6 +23,8 @@ final class SimulatedDevice {
     private let limits: Limits
     private(set) var database: DatabaseQueue
     var processes = [Process(), Process()]
+    /// The version of its tables.
+    var version: Int
     /// Whether its process runs.
     var isUp = true
     /// Whether messages get through.
@@ -41,9 +43,11 @@ final class SimulatedDevice {
         number: Int,
         in storage: any SimulatedStorage,
         _ virtual: VirtualEnvironment,
-        limits: Limits
+        limits: Limits,
+        version: Int
     ) throws {
         (self.number, self.storage, self.virtual) = (number, storage, virtual)
+        self.version = version
         self.limits = limits
         database = try storage.open("device-\(number)")
         try begin()

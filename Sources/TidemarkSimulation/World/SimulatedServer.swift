@@ -17,7 +17,9 @@ final class SimulatedServer {
     private static let now: Int64 = 1_767_312_000_000
 
     let storage: any SimulatedStorage
-    let schema: SyncSchema
+    private(set) var schema: SyncSchema
+    /// The version of its tables.
+    private(set) var version = 0
     private let handler: SyncHandler
     private let comparison: ComparisonHandler
     private(set) var database: DatabaseQueue
@@ -72,6 +74,26 @@ final class SimulatedServer {
             _ = try transaction.fingerprint(at: transaction.zone().revision)
             return .commit
         }
+    }
+
+    /// Alters the tables as an administrator does, and follows as the server does at once.
+    func migrate(_ policies: [String: ConflictPolicy]) throws {
+        var adoption: ZoneAdoption?
+        try database.writeWithoutTransaction { db in
+            try db.execute(sql: Migrations.steps[version].sql)
+            try db.inTransaction(.immediate) {
+                adoption = try ZoneAdoption(
+                    db,
+                    name: "main",
+                    epoch: "00000000-0000-4000-8000-000000000001",
+                    excluding: [],
+                    policies: policies
+                )
+                return .commit
+            }
+        }
+        if let adoption { schema = adoption.schema }
+        version += 1
     }
 
     /// The latest revision.

@@ -121,7 +121,7 @@ enum Statements {
         Statement("recreate", "DELETE FROM tag WHERE name = 't' || ?4"),
     ]
 
-    private static let (team2, player2, player3) = (
+    static let (team2, player2, player3) = (
         nth("team", "id", 2), nth("player", "id", 2), nth("player", "id", 3)
     )
     private static let (tag2, tag3) = (nth("tag", "name", 2), nth("tag", "name", 3))

@@ -70,7 +70,10 @@ final class World {
             profile: options.profile,
             hasDiskFaults: options.profile.hasDiskFaults(seed: options.seed)
         )
-        recorder = Recorder(policies: plan.policies.map(\.rawValue))
+        recorder = Recorder(
+            policies: plan.policies.map(\.rawValue),
+            isChecking: !options.profile.migrates
+        )
         let pair = try templates.pair(plan.policies)
         try pair.zone.fill(SimulatedServer.fileName, in: storage)
         server = try SimulatedServer(storage, schema: pair.schema, limits: plan.serverLimits)
@@ -92,7 +95,8 @@ final class World {
             number: number,
             in: storage,
             virtual,
-            limits: plan.deviceLimits
+            limits: plan.deviceLimits,
+            version: server.version
         )
         devices.append(device)
         try recorder.joined(device)
