@@ -201,15 +201,21 @@ package struct RowComparison: Sendable {
             isTrial: !replaces
         )
         report.records += records
-        try refuseMassDeletion(rows)
+        try refuseMassDeletion(rows, unless: answer.fingerprint)
         return events
     }
 
-    /// A server that lacks most of the records here deletes none of them unasked.
+    /// A server that lacks most of the records here deletes none of them unasked, unless this
+    /// file's own books say that it is right: then the records came here behind the triggers' back.
     ///
     /// - Throws: `massDeletion`; the caller's transaction is rolled back.
-    private func refuseMassDeletion(_ rows: RepairRows) throws {
+    private func refuseMassDeletion(
+        _ rows: RepairRows,
+        unless confirmed: Fingerprint?
+    ) throws {
         guard replaces, !acceptsDeletion else { return }
+        let expected = ConfirmedRows(db: rows.db, file: rows.file).expected
+        guard expected == nil || expected != confirmed else { return }
         let surplus = Dictionary(grouping: report.records.filter { $0.difference == .surplus }) {
             $0.table
         }.map { (name: $0.key, records: $0.value.count) }.sorted { $0.name < $1.name }

@@ -289,7 +289,7 @@ package struct SyncRound: Sendable {
             try require(.question, after: error)
             return []
         case .repair:
-            try requireComparison(after: error, in: db)
+            try requireComparison(after: error)
             return []
         case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
             return try DeviceCore.park(
@@ -407,7 +407,7 @@ package struct SyncRound: Sendable {
     }
 
     /// Has the rows compared with the server's, and those that differ replaced.
-    private mutating func requireComparison(after error: TidemarkError, in db: Database) throws {
+    private mutating func requireComparison(after error: TidemarkError) throws {
         guard comparisonsStarted < Self.comparisonsMax else { throw error }
         comparisonsStarted += 1
         var isAccepted = false
@@ -419,9 +419,6 @@ package struct SyncRound: Sendable {
         )
         // A snapshot that is taken instead is judged like one of another history.
         hasMismatch = true
-        // From here to the end of the repair nobody knows what the fingerprint should be.
-        let file = try DeviceFile(db)
-        try ConfirmedRows(db: db, file: file).keep(nil)
     }
 
     /// Has the server compute its fingerprint from all rows before the answer is applied.
