@@ -155,7 +155,10 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
-        .testTarget(name: "SimulationTests", dependencies: ["TidemarkSimulation"]),
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: ["TidemarkSimulation", "TidemarkTestSupport"]
+        ),
         .testTarget(
             name: "StorageTests",
             dependencies: [

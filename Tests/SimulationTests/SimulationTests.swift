@@ -1,5 +1,6 @@
 import Testing
 import TidemarkSimulation
+import TidemarkTestSupport
 
 /// Worlds from seeds, as `tidemark simulate` runs them.
 ///
@@ -17,6 +18,7 @@ import TidemarkSimulation
         ).run()
         #expect(result.failures == [])
         #expect(result.seeds == worlds)
+        Report.line("\(result.seeds) worlds of the profile \(profile.rawValue), 10 rounds each")
     }
 
     @Test(arguments: Profile.allCases)

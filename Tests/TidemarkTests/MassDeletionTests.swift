@@ -101,6 +101,21 @@ import TidemarkTestSupport
         )
     }
 
+    @Test func `rule 19: who accepts while a sync that may not is under way is not told its error`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
+        let ben = try await cluster.device("ben")
+        try await ben.engine.sync()
+        try await cluster.restore(nil)
+        let before = ben.transport.faults.requests.count
+        let refused = Task { try await ben.engine.sync() }
+        while ben.transport.faults.requests.count == before { await Task.yield() }
+        try await ben.engine.sync(acceptingMassDeletion: true)
+        await #expect(throws: TidemarkError.self) { try await refused.value }
+        #expect(try await ben.rows("SELECT count(*) FROM note") == ["0"])
+    }
+
     @Test func `rule 19: a snapshot behind the horizon that lacks most records is confirmed first`()
         async throws
     {

@@ -144,13 +144,13 @@ public actor SyncEngine {
         while let inFlight {
             do {
                 try await inFlight.value
-                // What another caller began was not told so much.
                 if !acceptingMassDeletion { return }
-                if self.inFlight == inFlight { self.inFlight = nil }
             } catch is CancellationError where !Task.isCancelled {
                 // Whoever began it gave up; this caller has not.
-                if self.inFlight == inFlight { self.inFlight = nil }
+            } catch  where acceptingMassDeletion {
+                // Whoever began it did not say as much as this caller does.
             }
+            if self.inFlight == inFlight { self.inFlight = nil }
         }
         let task = Task {
             _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion))
