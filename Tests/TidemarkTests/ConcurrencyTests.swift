@@ -108,8 +108,8 @@ import TidemarkTestSupport
 }
 
 /// A way to the server that notes how many requests were under way at once.
-private final class CountingTransport: Transport {
-    private let real: InProcessTransport
+private final class CountingTransport: ForwardingTransport {
+    let real: InProcessTransport
     private let counts = Mutex((active: 0, highest: 0))
 
     init(wrapping real: InProcessTransport) { self.real = real }
@@ -125,20 +125,4 @@ private final class CountingTransport: Transport {
         await Task.yield()
         return try await real.sync(zone: zone, body: body)
     }
-
-    func snapshot(
-        zone: String,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, to: path, progress: progress)
-    }
-
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await real.fingerprints(zone: zone, body: body)
-    }
-
-    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

@@ -193,8 +193,8 @@ import TidemarkTestSupport
 }
 
 /// A way to the server that asks for a snapshot, and harms it.
-private final class HarmfulTransport: Transport {
-    private let real: InProcessTransport
+private final class HarmfulTransport: ForwardingTransport {
+    let real: InProcessTransport
     private let harm: HostileSnapshotTests.Harm
     private let thenCut: Bool
     private let hasAsked = Mutex(false)
@@ -223,12 +223,4 @@ private final class HarmfulTransport: Transport {
         try await real.snapshot(zone: zone, to: path, progress: progress)
         try harm.inflict(path)
     }
-
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await real.fingerprints(zone: zone, body: body)
-    }
-
-    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

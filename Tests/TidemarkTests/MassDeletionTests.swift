@@ -159,7 +159,7 @@ import TidemarkTestSupport
 }
 
 /// A way to a server that tells of deletions which its rows know nothing of.
-private struct Emptying: Transport {
+private struct Emptying: ForwardingTransport {
     let real: InProcessTransport
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
@@ -176,20 +176,4 @@ private struct Emptying: Transport {
             """
         return Array(text.utf8)
     }
-
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await real.fingerprints(zone: zone, body: body)
-    }
-
-    func snapshot(
-        zone: String,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, to: path, progress: progress)
-    }
-
-    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

@@ -223,32 +223,16 @@ import TidemarkTestSupport
 }
 
 /// A way to the server on which somebody else is always faster.
-private final class OvertakingTransport: Transport {
-    private let inner: InProcessTransport
+private final class OvertakingTransport: ForwardingTransport {
+    let real: InProcessTransport
     private let overtake: @Sendable () throws -> Void
 
     init(to service: EmbeddedStore, _ overtake: @escaping @Sendable () throws -> Void) {
-        (inner, self.overtake) = (InProcessTransport(to: service), overtake)
+        (real, self.overtake) = (InProcessTransport(to: service), overtake)
     }
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try overtake()
-        return try await inner.sync(zone: zone, body: body)
+        return try await real.sync(zone: zone, body: body)
     }
-
-    func snapshot(
-        zone: String,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await inner.snapshot(zone: zone, to: path, progress: progress)
-    }
-
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await inner.fingerprints(zone: zone, body: body)
-    }
-
-    func schema(zone: String) async throws -> [UInt8] { try await inner.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await inner.digest(zone: zone) }
 }

@@ -209,7 +209,7 @@ private final class Clock: Sendable {
 }
 
 /// A way to the server on which a name is misprinted in every answer to a sync.
-private struct Misprint: Transport {
+private struct Misprint: ForwardingTransport {
     let real: InProcessTransport
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
@@ -217,20 +217,4 @@ private struct Misprint: Transport {
         let text = String(decoding: answer, as: UTF8.self)
         return Array(text.replacing("\"Kiel\"", with: "\"Keil\"").utf8)
     }
-
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await real.fingerprints(zone: zone, body: body)
-    }
-
-    func snapshot(
-        zone: String,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, to: path, progress: progress)
-    }
-
-    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

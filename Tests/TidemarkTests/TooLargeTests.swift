@@ -13,7 +13,7 @@ import TidemarkTestSupport
     {
         let cluster = try Cluster(schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, text TEXT)")
         let anna = try await cluster.device("anna")
-        let narrow = NarrowTransport(inner: anna.transport, bytesMax: 4_000)
+        let narrow = NarrowTransport(real: anna.transport, bytesMax: 4_000)
         let database = try DatabasePool(path: anna.path)
         let engine = try await SyncEngine(
             database,
@@ -40,8 +40,8 @@ import TidemarkTestSupport
 }
 
 /// A way to the server that refuses requests beyond a size, as a server does over HTTP.
-private struct NarrowTransport: Transport {
-    let inner: InProcessTransport
+private struct NarrowTransport: ForwardingTransport {
+    let real: InProcessTransport
     let bytesMax: Int
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
@@ -52,22 +52,6 @@ private struct NarrowTransport: Transport {
                 fix: "Send at most \(bytesMax) at a time."
             )
         }
-        return try await inner.sync(zone: zone, body: body)
+        return try await real.sync(zone: zone, body: body)
     }
-
-    func snapshot(
-        zone: String,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await inner.snapshot(zone: zone, to: path, progress: progress)
-    }
-
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await inner.fingerprints(zone: zone, body: body)
-    }
-
-    func schema(zone: String) async throws -> [UInt8] { try await inner.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await inner.digest(zone: zone) }
 }

@@ -142,13 +142,12 @@ public actor SyncEngine {
     ///   whether to try again.
     public func sync(acceptingMassDeletion: Bool = false) async throws {
         while let inFlight {
-            do {
-                try await inFlight.value
-                if !acceptingMassDeletion { return }
-            } catch is CancellationError where !Task.isCancelled {
-                // Whoever began it gave up; this caller has not.
-            } catch  where acceptingMassDeletion {
-                // Whoever began it did not say as much as this caller does.
+            switch await inFlight.result {
+            case .success: if !acceptingMassDeletion { return }
+            case .failure(let error):
+                // Whoever began it gave up, or had not said as much as this caller does.
+                let isTheirs = error is CancellationError && !Task.isCancelled
+                guard isTheirs || acceptingMassDeletion else { throw error }
             }
             if self.inFlight == inFlight { self.inFlight = nil }
         }

@@ -105,6 +105,11 @@ struct Verify: AsyncParsableCommand {
             (report.roundTrips, report.bytesSent) = (found.roundTrips, found.bytesSent)
             (report.bytesReceived, report.conflicts) = (found.bytesReceived, status.conflicts)
             report.isRepaired = repair
+            if !repair || found.records.isEmpty {
+                // What was new has been taken in meanwhile: all three are of one revision.
+                let now = try await device.engine.checkRows()
+                (report.expected, report.computed) = (now.expected, now.computed)
+            }
         } catch let error as TidemarkError where error.code == .unreachable {
             if !json { Terminal.note("tidemark: \(error.message)") }
         }

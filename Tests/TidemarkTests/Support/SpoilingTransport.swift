@@ -4,8 +4,8 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// A way to the server on which every answer is changed.
-final class SpoilingTransport: Transport {
-    private let real: InProcessTransport
+final class SpoilingTransport: ForwardingTransport {
+    let real: InProcessTransport
     private let spoil: Mutex<@Sendable (String) throws -> String>
 
     init(
@@ -26,20 +26,4 @@ final class SpoilingTransport: Transport {
         let spoil = spoil.withLock { $0 }
         return Array(try spoil(String(decoding: answer, as: UTF8.self)).utf8)
     }
-
-    func snapshot(
-        zone: String,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, to: path, progress: progress)
-    }
-
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await real.fingerprints(zone: zone, body: body)
-    }
-
-    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }
