@@ -64,66 +64,76 @@ public struct Conflict: Hashable, Sendable, Codable {
 
     /// Reads the parked conflicts, oldest first.
     static func all(_ db: Database) throws -> [Conflict] {
-        let rows = try Row.fetchAll(db, sql: "SELECT * FROM tidemark_conflict ORDER BY number")
-        return try rows.map { row in
-            Conflict(
+        let rows = try Row.fetchAll(
+            db.cachedStatement(sql: "SELECT * FROM tidemark_conflict ORDER BY number")
+        )
+        guard !rows.isEmpty else { return [] }
+        let (reasons, records) = (try reasons(db), try records(db))
+        let after = try Dictionary(grouping: Row.fetchAll(db.cachedStatement(sql: afterSQL))) {
+            $0["id"] as String
+        }
+        return rows.map { row in
+            let id: String = row["id"]
+            return Conflict(
                 number: row["number"],
                 kind: Kind(rawValue: row["kind"]) ?? .refused,
-                id: row["id"],
+                id: id,
                 parked: row["parked"],
-                reasons: try reasons(row["reasons"], in: db),
-                records: try records(row["id"], in: db),
-                after: try String.fetchAll(
-                    db,
-                    sql: """
-                        SELECT p.id FROM json_each(?) AS a JOIN tidemark_conflict AS p
-                            ON p.id = a.value ORDER BY p.number
-                        """,
-                    arguments: [row["after"]]
+                reasons: reasons[id] ?? [],
+                records: records[id] ?? [],
+                after: (after[id] ?? []).map { $0["before"] }
+            )
+        }
+    }
+
+    private static let afterSQL = """
+        SELECT c.id, p.id AS before FROM tidemark_conflict AS c, json_each(c.after) AS a
+        JOIN tidemark_conflict AS p ON p.id = a.value ORDER BY p.number
+        """
+
+    private static func reasons(_ db: Database) throws -> [String: [Reason]] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT t.id, value ->> '$.table' AS tbl, value -> '$.key' AS key,
+                        value ->> '$.rule' AS rule, value ->> '$.message' AS message,
+                        (SELECT group_concat(c.value, char(10))
+                            FROM json_each(r.value, '$.columns') AS c) AS columns
+                    FROM tidemark_conflict AS t, json_each(t.reasons) AS r
+                    """
+            )
+        )
+        return Dictionary(grouping: rows) { $0["id"] as String }.mapValues {
+            $0.map { row in
+                let columns: String? = row["columns"]
+                return Reason(
+                    table: row["tbl"] as String? ?? "",
+                    key: row["key"],
+                    columns: columns?.split(separator: "\n").map(String.init) ?? [],
+                    rule: row["rule"] as String? ?? "",
+                    message: row["message"] as String? ?? ""
                 )
-            )
+            }
         }
     }
 
-    private static func reasons(_ json: String, in db: Database) throws -> [Reason] {
-        try Row.fetchAll(
-            db,
-            sql: """
-                SELECT value ->> '$.table' AS tbl, value -> '$.key' AS key,
-                    value ->> '$.rule' AS rule, value ->> '$.message' AS message,
-                    (SELECT group_concat(c.value, char(10)) FROM json_each(r.value, '$.columns') AS c)
-                        AS columns
-                FROM json_each(?) AS r
-                """,
-            arguments: [json]
-        ).map { row in
-            let columns: String? = row["columns"]
-            return Reason(
-                table: row["tbl"] as String? ?? "",
-                key: row["key"],
-                columns: columns?.split(separator: "\n").map(String.init) ?? [],
-                rule: row["rule"] as String? ?? "",
-                message: row["message"] as String? ?? ""
+    private static func records(_ db: Database) throws -> [String: [Record]] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: "SELECT * FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key"
             )
-        }
-    }
-
-    private static func records(_ id: String, in db: Database) throws -> [Record] {
-        try Row.fetchAll(
-            db,
-            sql: """
-                SELECT * FROM tidemark_conflict_record WHERE id = ? ORDER BY tbl, length(key), key
-                """,
-            arguments: [id]
-        ).map {
-            Record(
-                table: $0["tbl"],
-                key: $0["key"],
-                operation: $0["operation"],
-                base: $0["base"],
-                mine: $0["mine"],
-                theirs: $0["theirs"]
-            )
+        )
+        return Dictionary(grouping: rows) { $0["id"] as String }.mapValues {
+            $0.map { row in
+                Record(
+                    table: row["tbl"],
+                    key: row["key"],
+                    operation: row["operation"],
+                    base: row["base"],
+                    mine: row["mine"],
+                    theirs: row["theirs"]
+                )
+            }
         }
     }
 }

@@ -14,8 +14,9 @@ struct OverruledValues {
     /// Keeps what an accepted change set, staged as `ord`, set in vain.
     func keep(fromSet ord: Int, id: String) throws -> [SyncEvent] {
         let records = try String.fetchOne(
-            db,
-            sql: "SELECT json -> '$.overruled' FROM temp.tidemark_staged_set WHERE ord = ?",
+            db.cachedStatement(
+                sql: "SELECT json -> '$.overruled' FROM temp.tidemark_staged_set WHERE ord = ?"
+            ),
             arguments: [ord]
         )
         guard let records else { return [] }
@@ -24,6 +25,7 @@ struct OverruledValues {
 
     /// Keeps the values of notes that were not taken in yet, and the number of the last one.
     func keep(notes: String, after taken: Int64, newID: () -> UUID) throws -> [SyncEvent] {
+        guard notes != "[]" else { return [] }
         let rows = try Row.fetchAll(
             db,
             sql: """

@@ -333,16 +333,15 @@ enum Transaction {
     ///
     /// The pragma only works outside transactions, so the caller must be outside one.
     static func withoutForeignKeys(_ db: Database, _ body: () throws -> Void) throws {
-        let wasOn = try Bool.fetchOne(db.cachedStatement(sql: "PRAGMA foreign_keys")) ?? false
-        // Setting it makes SQLite prepare every statement anew.
-        if wasOn { try db.execute(sql: "PRAGMA foreign_keys = OFF") }
+        let wasOn = try ConnectionFlag.foreignKeys.isOn(db)
+        if wasOn { try ConnectionFlag.foreignKeys.set(false, in: db) }
         let outcome = Result {
             try db.inTransaction(.immediate) {
                 try body()
                 return .commit
             }
         }
-        if wasOn { try db.execute(sql: "PRAGMA foreign_keys = ON") }
+        if wasOn { try ConnectionFlag.foreignKeys.set(true, in: db) }
         try outcome.get()
     }
 }

@@ -95,6 +95,9 @@ public struct SyncedTable: Hashable, Sendable, Codable {
     public let references: [Reference]
     /// The columns of each unique constraint or unique index apart from the primary key.
     public let uniques: [[String]]
+    /// Whether a unique index is on an expression or a generated column: nobody says what such a
+    /// value is made of.
+    public let hasComputedUniques: Bool
     /// The `CREATE TABLE` statement.
     public let sql: String
     /// The `CREATE INDEX` statements, in creation order.
@@ -109,12 +112,14 @@ public struct SyncedTable: Hashable, Sendable, Codable {
         isAutoincrement: Bool,
         references: [Reference],
         uniques: [[String]],
+        hasComputedUniques: Bool = false,
         sql: String,
         indexSQL: [String]
     ) {
         (self.name, self.columns, self.key, self.keyKind) = (name, columns, key, keyKind)
         (self.isAutoincrement, self.references) = (isAutoincrement, references)
         (self.uniques, self.sql, self.indexSQL) = (uniques, sql, indexSQL)
+        self.hasComputedUniques = hasComputedUniques
     }
 
     /// The same table with other columns and references.
@@ -127,6 +132,7 @@ public struct SyncedTable: Hashable, Sendable, Codable {
             isAutoincrement: isAutoincrement,
             references: references,
             uniques: uniques,
+            hasComputedUniques: hasComputedUniques,
             sql: sql,
             indexSQL: indexSQL
         )

@@ -26,37 +26,22 @@ struct UniqueParking {
         let taking = counts[.create, default: 0] + counts[.update, default: 0]
         let leaving = leavingOperations.reduce(0) { $0 + counts[$1, default: 0] }
         guard taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1,
-            !table.uniques.isEmpty || table.indexSQL.contains(where: { $0.contains("UNIQUE") })
+            !table.uniques.isEmpty || table.hasComputedUniques
         else { return }
         let uniqueNames = Set(table.uniques.flatMap { $0 })
-        let isComputed = try comparesComputedValues()
-        let columns = table.valueColumns.filter { isComputed || uniqueNames.contains($0.name) }
+        // Nobody says what a computed value is made of: any changing column may have to be parked.
+        let columns = table.valueColumns.filter {
+            table.hasComputedUniques || uniqueNames.contains($0.name)
+        }
         guard !columns.isEmpty else { return }
         let work = leavingOperations.filter { counts[$0] != nil }
         guard table.sql.uppercased().contains("CHECK") else {
             return try work.forEach { try park(columns, $0, ord) }
         }
-        try db.execute(sql: "PRAGMA ignore_check_constraints = ON")
+        try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
         let parked = Result { try work.forEach { try park(columns, $0, ord) } }
-        try db.execute(sql: "PRAGMA ignore_check_constraints = OFF")
+        try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
         try parked.get()
-    }
-
-    /// Whether a unique index is on an expression or a generated column.
-    ///
-    /// Nobody says what such a value is made of, so any changing column may have to be parked.
-    private func comparesComputedValues() throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (
-                        SELECT 1 FROM pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS x
-                        WHERE l."unique" AND x.key
-                            AND (x.name IS NULL OR x.name NOT IN (SELECT name FROM pragma_table_info(?1))))
-                    """
-            ),
-            arguments: [table.name]
-        ) ?? false
     }
 
     private func park(

@@ -84,6 +84,7 @@ public struct SchemaIntrospection {
             isAutoincrement: isOwnId && SQLText.keywords(sql).contains("AUTOINCREMENT"),
             references: references,
             uniques: uniques,
+            hasComputedUniques: try hasComputedUniques(name, in: db),
             sql: sql,
             indexSQL: try String.fetchAll(
                 db,
@@ -94,6 +95,19 @@ public struct SchemaIntrospection {
                 arguments: [name]
             )
         )
+    }
+
+    private static func hasComputedUniques(_ table: String, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT EXISTS (
+                    SELECT 1 FROM pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS x
+                    WHERE l."unique" AND x.key
+                        AND (x.name IS NULL OR x.name NOT IN (SELECT name FROM pragma_table_info(?1))))
+                """,
+            arguments: [table]
+        ) ?? false
     }
 
     /// The columns of an index; a part that is an expression has none and is left out.

@@ -57,17 +57,9 @@ package struct ZoneTransaction: StoreTransaction {
         table: ConflictPolicy, columns: [String: ConflictPolicy]
     ) { (schema.policy(of: table), schema.columnPolicies(of: table)) }
 
-    /// Has references checked at the end of the change set, once a transaction: the pragma makes
-    /// SQLite prepare every statement anew.
-    private func deferReferences() throws {
-        let isDeferring = try Bool.fetchOne(
-            db.cachedStatement(sql: "PRAGMA defer_foreign_keys")
-        )
-        if isDeferring != true { try db.execute(sql: "PRAGMA defer_foreign_keys = ON") }
-    }
-
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
-        try deferReferences()
+        // References are checked at the end of the change set.
+        try ConnectionFlag.deferForeignKeys.set(true, in: db)
         if planted(PlantedBug.keepsEffectsOfRefused) { return try body() }
         var result: Result?
         try db.inSavepoint {
