@@ -54,10 +54,19 @@ let package = Package(
 
         // The server.
         .target(name: "TidemarkServer", dependencies: ["TidemarkCore"]),
+        // Requests as tables of an SQLite connection, whatever the store.
+        .target(
+            name: "TidemarkStaging",
+            dependencies: [
+                "TidemarkCore", "TidemarkSQLite", "TidemarkServer",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
         .target(
             name: "TidemarkSQLiteStore",
             dependencies: [
                 "TidemarkCore", "TidemarkSQLite", "TidemarkGzip", "TidemarkServer",
+                "TidemarkStaging",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),

@@ -1,7 +1,9 @@
 /// The modules of the package in order: each may import only those before it.
 enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "Tidemark"]
-    static let server = ["TidemarkServer", "TidemarkSQLiteStore", "TidemarkHTTP"]
+    static let server = [
+        "TidemarkServer", "TidemarkStaging", "TidemarkSQLiteStore", "TidemarkHTTP",
+    ]
     static let tools = [
         "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkCLI",
     ]

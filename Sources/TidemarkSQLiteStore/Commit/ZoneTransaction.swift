@@ -2,6 +2,7 @@ package import GRDB
 package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
+import TidemarkStaging
 
 /// The engine's view of one transaction on a zone's SQLite file.
 ///
@@ -11,6 +12,7 @@ package struct ZoneTransaction: StoreTransaction {
     let db: Database
     let schema: SyncSchema
     package let now: Int64
+    let staged: StagedRequest
     private let hash: String
 
     /// Wraps a connection that is inside an immediate transaction.
@@ -20,7 +22,11 @@ package struct ZoneTransaction: StoreTransaction {
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         (self.db, self.schema, self.now) = (db, schema, now)
         self.hash = try hash ?? SchemaText.hash(schema)
-        try CommitTables.prepare(db)
+        staged = try StagedRequest(db, schema: schema)
+    }
+
+    package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
+        try staged.stage(body, limits: limits)
     }
 
     package func zone() throws -> ZoneState {

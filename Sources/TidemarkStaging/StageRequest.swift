@@ -4,7 +4,8 @@ package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
 
-extension ZoneTransaction {
+extension StagedRequest {
+    /// Parses a body, checks every name, key and value in it, and stages its rows.
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
         let text = String(decoding: body, as: UTF8.self)
