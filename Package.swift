@@ -54,11 +54,11 @@ let package = Package(
 
         // The server.
         .target(name: "TidemarkServer", dependencies: ["TidemarkCore"]),
-        // Requests as tables of an SQLite connection, whatever the store.
+        // What every store is made of.
         .target(
-            name: "TidemarkStaging",
+            name: "TidemarkStore",
             dependencies: [
-                "TidemarkCore", "TidemarkSQLite", "TidemarkServer",
+                "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkServer",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -66,7 +66,16 @@ let package = Package(
             name: "TidemarkSQLiteStore",
             dependencies: [
                 "TidemarkCore", "TidemarkSQLite", "TidemarkGzip", "TidemarkServer",
-                "TidemarkStaging",
+                "TidemarkStore",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .target(
+            name: "TidemarkPostgresStore",
+            dependencies: [
+                "CLibPQ", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkServer",
+                "TidemarkStore",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -115,8 +124,9 @@ let package = Package(
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkHTTP",
-                "TidemarkServer", "TidemarkSimulation", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
+                "TidemarkPostgresStore", "TidemarkHTTP", "TidemarkServer", "TidemarkSimulation",
+                "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),

@@ -5,6 +5,7 @@ public import TidemarkCore
 import TidemarkGzip
 public import TidemarkServer
 import TidemarkSQLite
+import TidemarkStore
 
 /// A zone in one SQLite file: the embedded store.
 ///
@@ -24,6 +25,7 @@ public final class EmbeddedStore: SyncService {
     /// What clients are told instead of the path.
     private static let fileName = "the zone's file"
 
+    private let path: String
     private let pool: DatabasePool
     private let handler: SyncHandler
     private let comparison: ComparisonHandler
@@ -60,6 +62,7 @@ public final class EmbeddedStore: SyncService {
         limits: Limits = .standard,
         now: (@Sendable () -> Int64)? = nil
     ) throws {
+        self.path = path
         self.now = now ?? SystemClock.milliseconds
         let adopt = { @Sendable (db: Database, renames: [ColumnRename], isRestored: Bool) in
             try ZoneAdoption(
@@ -106,7 +109,7 @@ public final class EmbeddedStore: SyncService {
         skippedTables = opened.adoption.skipped
         handler = SyncHandler(limits: limits)
         comparison = ComparisonHandler(limits: limits)
-        snapshots = SnapshotCache(zonePath: path)
+        snapshots = SnapshotCache(besides: path)
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
@@ -140,7 +143,11 @@ public final class EmbeddedStore: SyncService {
                 return (state, served.schema)
             }
             do {
-                if let file = try await snapshots.snapshot(at: state, of: schema) { return file }
+                let builder = SnapshotBuilder(zonePath: path, schema: schema)
+                let file = try await snapshots.snapshot(at: state) { path in
+                    try await builder.buildApart(at: path)
+                }
+                if let file { return file }
             } catch let GzipError.fileFailed(operation, _, reason) {
                 throw TidemarkError(
                     .storageFailed,

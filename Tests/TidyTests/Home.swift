@@ -28,7 +28,7 @@ struct Home {
             reason: "the pause of `device sync --watch`"
         ),
         Home(
-            path: "Sources/TidemarkSQLiteStore/SystemClock.swift",
+            path: "Sources/TidemarkStore/SystemClock.swift",
             calls: ["Date()"],
             reason: "the one place where the server takes the time from the system"
         ),

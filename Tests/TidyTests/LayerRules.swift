@@ -2,12 +2,13 @@
 enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "Tidemark"]
     static let server = [
-        "TidemarkServer", "TidemarkStaging", "TidemarkSQLiteStore", "TidemarkHTTP",
+        "TidemarkServer", "TidemarkStore", "TidemarkSQLiteStore", "TidemarkPostgresStore",
+        "TidemarkHTTP",
     ]
     static let tools = [
         "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkCLI",
     ]
-    static let inOrder = ["CZlib", faults] + client + server + tools
+    static let inOrder = ["CZlib", "CLibPQ", faults] + client + server + tools
 
     /// The disk that fails on demand; nothing that ships in an app or a server may reach it.
     static let faults = "CFaultVFS"

@@ -2,7 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
 extension ZoneTransaction {
     package func apply(_ ord: Int) throws {

@@ -2,7 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
 /// Permanent ids: given in the commit that creates the records.
 extension ZoneTransaction {

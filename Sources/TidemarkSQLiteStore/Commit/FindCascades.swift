@@ -1,7 +1,7 @@
 import GRDB
 package import TidemarkCore
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
 /// Finds the records that the database changed along with a change set, and that somebody else
 /// changed since its base.

@@ -1,7 +1,7 @@
 import GRDB
 package import TidemarkCore
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
 /// Finds the records of a change set that somebody else changed since its base: a few queries a
 /// table, whatever the number of records.

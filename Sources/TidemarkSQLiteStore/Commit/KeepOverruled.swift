@@ -2,9 +2,9 @@ import GRDB
 import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
-/// Values that do not stand are kept; what they are is put together in ``TidemarkStaging``.
+/// Values that do not stand are kept; what they are is put together in ``TidemarkStore``.
 extension ZoneTransaction {
     package func overrule(_ overrulings: [Overruling], in ord: Int) throws {
         guard !overrulings.isEmpty else { return }

@@ -2,7 +2,7 @@ package import GRDB
 package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
 /// The engine's view of one transaction on a zone's SQLite file.
 ///

@@ -2,7 +2,7 @@ import GRDB
 package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
 extension ZoneTransaction {
     package func recomputeFingerprint() throws {

@@ -2,7 +2,7 @@ import GRDB
 package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
 /// The log: what a commit changed, as JSON ready to send, made once from the rows by the database.
 extension ZoneTransaction {

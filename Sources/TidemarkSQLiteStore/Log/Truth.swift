@@ -2,7 +2,7 @@ import GRDB
 import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
-import TidemarkStaging
+import TidemarkStore
 
 /// The truth for a refused change set, from which a device repairs itself without an undo log.
 ///
