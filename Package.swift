@@ -160,6 +160,13 @@ let package = Package(
             ]
         ),
         .testTarget(
+            name: "TidemarkPostgresStoreTests",
+            dependencies: [
+                "Tidemark", "TidemarkCore", "TidemarkPostgresStore", "TidemarkServer",
+                "TidemarkSimulation", "TidemarkTestSupport",
+            ]
+        ),
+        .testTarget(
             name: "TidemarkHTTPTests",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkHTTP", "TidemarkServer",

@@ -36,7 +36,7 @@ extension PostgresTransaction {
             let column = failure.state == "23502" ? failure.column : nil
             let what =
                 column.map { "NOT NULL constraint failed: \(table).\($0)" }
-                ?? "CHECK constraint failed: \(failure.constraint ?? table)"
+                ?? "CHECK constraint failed: \(check(failure, stored) ?? table)"
             return .refusal(
                 TidemarkError(
                     .constraintViolated,
@@ -51,6 +51,10 @@ extension PostgresTransaction {
                 )
             )
         }
+    }
+
+    private func check(_ failure: PostgresFailure, _ stored: PostgresTable?) -> String? {
+        failure.constraint.map { CheckText.label(of: $0, in: stored?.table.sql ?? "") ?? $0 }
     }
 
     /// A text that the column's type does not read: a date that is none, a word that the enum does

@@ -67,8 +67,8 @@ struct CreateTables {
         }
         return """
             CREATE TABLE IF NOT EXISTS \(table.name) (
-                \(zone) text COLLATE "C" NOT NULL DEFAULT 'main',
                 \(columns.joined(separator: ",\n    ")),
+                \(zone) text COLLATE "C" NOT NULL DEFAULT 'main',
                 PRIMARY KEY (\(zone), \(SQLText.names(table.table.key)))
             )
             """
@@ -123,8 +123,8 @@ struct CreateTables {
     }
 
     private func checks(_ table: PostgresTable) -> [String] {
-        CheckText.expressions(in: table.table.sql).map {
-            "ALTER TABLE \(table.name) ADD CHECK (\($0))"
+        CheckText.expressions(in: table.table.sql).enumerated().map { number, expression in
+            "ALTER TABLE \(table.name) ADD CONSTRAINT \(CheckText.constraint(number)) CHECK (\(expression))"
         }
     }
 
@@ -210,6 +210,19 @@ struct CreateTables {
 
 /// The CHECK constraints of a `CREATE TABLE`, which SQLite does not list.
 enum CheckText {
+    private static let prefix = "tidemark_check_"
+
+    /// The name of the constraint for the n-th expression.
+    static func constraint(_ number: Int) -> String { "\(prefix)\(number)" }
+
+    /// What SQLite calls the constraint of a name that ``constraint(_:)`` gave: its expression.
+    static func label(of constraint: String, in sql: String) -> String? {
+        guard constraint.hasPrefix(prefix), let number = Int(constraint.dropFirst(prefix.count))
+        else { return nil }
+        let expressions = expressions(in: sql)
+        return expressions.indices.contains(number) ? expressions[number] : nil
+    }
+
     /// The expressions, without the parentheses around them.
     static func expressions(in sql: String) -> [String] {
         var found: [String] = []

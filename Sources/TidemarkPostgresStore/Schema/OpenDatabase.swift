@@ -50,14 +50,16 @@ struct OpenDatabase {
             }
         }
         guard let served else { throw Self.nothingToServe }
-        for zone in options.zones { try add(zone) }
+        for zone in options.zones { try add(zone, served) }
         return served
     }
 
     /// Makes the tables of the schema.
     private func create() throws {
         guard let text = options.schemaSQL else { throw Self.nothingToServe }
-        let scratch = try DatabaseQueue()
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        let scratch = try DatabaseQueue(configuration: configuration)
         let made = try scratch.write { db in
             try db.execute(sql: text)
             let schema = try SchemaIntrospection(db).validated(policies: options.policies)
@@ -72,6 +74,7 @@ struct OpenDatabase {
         }
         try refuseTaken(made.1)
         for statement in made.2 { try pg.execute(statement) }
+        try scratch.write { try ImportRows(pg: pg, db: $0, tables: made.1).run() }
         try pg.query(
             "INSERT INTO tidemark.served VALUES (1, $1, $2, $3)",
             [options.namespace, Self.zoneColumn(made.0), try SchemaText.encode(made.0)]
@@ -111,11 +114,16 @@ struct OpenDatabase {
         )
     }
 
-    private func add(_ zone: String) throws {
+    /// Makes a zone, unless it is there; rows that it has already are its first revision.
+    private func add(_ zone: String, _ served: PostgresSchema) throws {
+        let rows = served.tables.values.map {
+            "EXISTS (SELECT 1 FROM \($0.name) AS t WHERE \($0.inZone("t")))"
+        }.joined(separator: " OR ")
         try pg.query(
             """
             INSERT INTO tidemark.zone (zone, epoch, revision, horizon, adopted)
-            VALUES ($1, $2, 0, 0, 0) ON CONFLICT DO NOTHING
+            SELECT $1, $2, n, n, n FROM (SELECT (\(rows.isEmpty ? "false" : rows))::int AS n) AS first
+            ON CONFLICT DO NOTHING
             """,
             [zone, options.newEpoch.uuidString.lowercased()]
         )

@@ -14,7 +14,7 @@ final class SimulatedServer {
 
     static let fileName = "zone"
     /// The server's clock stands at the run's beginning: no policy of these worlds asks it.
-    private static let now: Int64 = 1_767_312_000_000
+    static let now: Int64 = 1_767_312_000_000
 
     let storage: any SimulatedStorage
     private(set) var schema: SyncSchema
@@ -25,6 +25,8 @@ final class SimulatedServer {
     private(set) var database: DatabaseQueue
     /// Whether its process runs.
     var isUp = true
+    /// Where what reaches it is written down.
+    var journal: Journal?
 
     /// Serves a file that is there already.
     init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits) throws {
@@ -36,6 +38,13 @@ final class SimulatedServer {
 
     /// Answers a request in one transaction.
     func handle(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
+        guard let journal else { return try answer(body, crash: crash) }
+        return try journal.add(isLost: crash == .beforeCommit, { .sync(body, $0) }) {
+            try answer(body, crash: crash)
+        }
+    }
+
+    private func answer(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
         var answer: [UInt8] = []
         try inTransaction { db in
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
@@ -47,6 +56,13 @@ final class SimulatedServer {
 
     /// Compares ranges of a device's rows with the zone's.
     func compare(_ body: [UInt8]) throws -> [UInt8] {
+        guard let journal else { return try answer(comparison: body) }
+        return try journal.add(isLost: false, { .comparison(body, $0) }) {
+            try answer(comparison: body)
+        }
+    }
+
+    private func answer(comparison body: [UInt8]) throws -> [UInt8] {
         var answer: [UInt8] = []
         try inTransaction { db in
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
@@ -59,6 +75,7 @@ final class SimulatedServer {
     /// Copies the zone into a snapshot file.
     func snapshot(to path: String) throws {
         try absorb()
+        journal?.add(.snapshot)
         let builder = SnapshotBuilder(zonePath: storage.path(of: Self.fileName), schema: schema)
         guard try builder.copy(to: path) != nil else {
             throw Finding("live", "server", "a snapshot found captured changes that nobody made")
@@ -109,6 +126,21 @@ final class SimulatedServer {
                 return .commit
             }
         }
+        guard let journal else { return }
+        let before = try revision()
+        try absorb()
+        journal.add(
+            .outside(
+                try read {
+                    try String.fetchOne(
+                        $0,
+                        sql: "SELECT body FROM tidemark_revision WHERE revision > ?",
+                        arguments: [before]
+                    )
+                }
+            )
+        )
+        journal.add(.snapshot)
     }
 
     /// Reads with plain SQL.
