@@ -9,6 +9,8 @@ WORLDS ?= 2000
 KILLS ?= 1000
 SEED ?= 29
 STAGE := Scripts/stage.sh
+# PostgreSQL of the tests' own, gone when they end.
+SERVICES := Scripts/with-services.sh
 # Apart from the long ones: a test of time limits of HTTP is no use on a machine without a free core.
 QUICK := TidemarkCoreTests TidemarkGzipTests TidemarkHTTPTests TidemarkHistoryTests TidyTests
 SOURCES := $(wildcard Package.swift Sources Tests Snippets)
@@ -34,7 +36,7 @@ test: setup lint ## Set up, lint, build and run every test
 	@$(STAGE) "Building the package and its tests" swift build --build-tests
 	@$(STAGE) "Running the quick tests" swift test --skip-build $(QUICK:%=--filter %)
 	@$(STAGE) "Simulating worlds" swift test --skip-build --filter SimulationTests
-	@$(STAGE) "Running the other tests" swift test --skip-build $(QUICK:%=--skip %) \
+	@$(STAGE) "Running the other tests" $(SERVICES) swift test --skip-build $(QUICK:%=--skip %) \
 		--skip SimulationTests
 	@printf '\nEverything passed, in %d s.\n' $$(( $$(date +%s) - $(STARTED) ))
 

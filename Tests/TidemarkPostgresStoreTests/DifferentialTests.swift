@@ -37,7 +37,7 @@ private struct Replay {
     let store: PostgresStore
 
     init(_ journal: Journal) async throws {
-        database = try TestDatabase()
+        database = try await TestDatabase()
         var options = PostgresStore.Options(
             address: database.address,
             newEpoch: try #require(UUID(uuidString: Journal.epoch))
@@ -59,7 +59,7 @@ private struct Replay {
                 try await store.fingerprints(zone: "main", body: body)
             }
         case .outside(let body):
-            try body.flatMap { try write($0) }
+            try await write(body)
         case .snapshot:
             try await settle()
         }
@@ -96,8 +96,9 @@ private struct Replay {
     }
 
     /// Does in PostgreSQL what a revision says that another program has done.
-    private func write(_ revision: String) throws -> String? {
-        try OutsideTransaction(revision).run(database.connect())
+    private func write(_ revision: String?) async throws -> String? {
+        guard let revision else { return nil }
+        try await OutsideTransaction(revision).run(database.connect())
         return nil
     }
 }

@@ -1,6 +1,5 @@
 import Foundation
 import Testing
-import TidemarkPostgresStore
 
 /// A revision, done again by plain SQL as another program would.
 struct OutsideTransaction {
@@ -11,23 +10,23 @@ struct OutsideTransaction {
         body = try #require(parsed as? [String: Any])
     }
 
-    func run(_ pg: PostgresConnection) throws {
+    func run(_ pg: OtherProgram) async throws {
         let types = try #require(body["types"] as? [String])
-        try pg.execute("BEGIN; SET CONSTRAINTS ALL DEFERRED")
+        try await pg.execute("BEGIN; SET CONSTRAINTS ALL DEFERRED")
         // Ranks are unique row by row, and may change hands.
         for table in types where table == "team" {
             let keys = try keys(table, "update").filter { key in
                 try columns(table, key).contains { $0.name == "rank" }
             }.map { "\($0[0])" }
             guard !keys.isEmpty else { continue }
-            try pg.execute(
+            try await pg.execute(
                 "UPDATE team SET rank = NULL WHERE id IN (\(keys.joined(separator: ",")))"
             )
         }
-        for table in types { for key in keys(table, "delete") { try delete(table, key, pg) } }
-        for table in types { for key in keys(table, "create") { try create(table, key, pg) } }
-        for table in types { for key in keys(table, "update") { try update(table, key, pg) } }
-        try pg.execute("COMMIT")
+        for table in types { for key in keys(table, "delete") { try await delete(table, key, pg) } }
+        for table in types { for key in keys(table, "create") { try await create(table, key, pg) } }
+        for table in types { for key in keys(table, "update") { try await update(table, key, pg) } }
+        try await pg.execute("COMMIT")
     }
 
     private func part(_ table: String) -> [String: Any] { body[table] as? [String: Any] ?? [:] }
@@ -54,14 +53,14 @@ struct OutsideTransaction {
             .map { (name: $0.key, value: $0.value) }
     }
 
-    private func delete(_ table: String, _ key: [Any], _ pg: PostgresConnection) throws {
-        try pg.execute("DELETE FROM \(table) WHERE \(match(table, key))")
+    private func delete(_ table: String, _ key: [Any], _ pg: OtherProgram) async throws {
+        try await pg.execute("DELETE FROM \(table) WHERE \(match(table, key))")
     }
 
-    private func create(_ table: String, _ key: [Any], _ pg: PostgresConnection) throws {
+    private func create(_ table: String, _ key: [Any], _ pg: OtherProgram) async throws {
         let names = Self.keyColumns[table, default: []]
         let values = try columns(table, key)
-        try pg.execute(
+        try await pg.execute(
             """
             INSERT INTO \(table) (\((names + values.map(\.name)).joined(separator: ", ")))
             VALUES (\((key + values.map(\.value)).map(literal).joined(separator: ", ")))
@@ -69,9 +68,9 @@ struct OutsideTransaction {
         )
     }
 
-    private func update(_ table: String, _ key: [Any], _ pg: PostgresConnection) throws {
+    private func update(_ table: String, _ key: [Any], _ pg: OtherProgram) async throws {
         let targets = try columns(table, key).map { "\($0.name) = \(literal($0.value))" }
-        try pg.execute(
+        try await pg.execute(
             "UPDATE \(table) SET \(targets.joined(separator: ", ")) WHERE \(match(table, key))"
         )
     }
