@@ -22,7 +22,8 @@ public struct TidemarkServerApplication: Sendable {
     private static let uploadDurationMax = Duration.seconds(300)
     /// How long requests in progress may go on after the signal to stop.
     private static let shutdownDurationMax = Duration.seconds(10)
-    /// The connections served at a time; more wait in the system's queue.
+    /// The connections served at a time besides those of listeners; more wait in the system's
+    /// queue.
     private static let connectionsMax = 4_096
 
     private let service: any SyncService
@@ -62,7 +63,8 @@ public struct TidemarkServerApplication: Sendable {
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws {
         var configuration = ServiceGroupConfiguration(
-            services: [application(onListening: onListening)],
+            // The last one stops first: listeners have to go before their connections can end.
+            services: [application(onListening: onListening), ListenerService(service, logger)],
             gracefulShutdownSignals: stopsOnSignals ? [.sigint, .sigterm] : [],
             logger: logger
         )
@@ -95,7 +97,8 @@ public struct TidemarkServerApplication: Sendable {
             server: .http1(
                 configuration: .init(
                     additionalChannelHandlers: [
-                        StalledWriteHandler(timeout: Self.stalledWriteTimeout)
+                        StalledWriteHandler(timeout: Self.stalledWriteTimeout),
+                        HangUpHandler(),
                     ],
                     idleTimeout: Self.idleTimeout
                 )
@@ -103,7 +106,10 @@ public struct TidemarkServerApplication: Sendable {
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port),
                 serverName: "tidemark",
-                availableConnectionsDelegate: .maximum(Self.connectionsMax, logger: logger)
+                availableConnectionsDelegate: .maximum(
+                    Self.connectionsMax + limits.listenersMax,
+                    logger: logger
+                )
             ),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },
             logger: logger
