@@ -42,6 +42,32 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
+        @Test func `rule 21: where few files may be open, listeners leave room for syncs`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let serve =
+                "exec \(Workshop.programs.path)/tidemark serve zone.sqlite --listen 127.0.0.1:0"
+            let program = try workshop.start("sh", ["-c", "ulimit -n 160; \(serve)"])
+            let line = try await program.line(with: "listening on http://")
+            let port = try #require(line.split(separator: ":").last.flatMap { Int($0) })
+            let server = Server(program: program, port: port)
+            // There is room for 32 connections, 16 of them listeners.
+            let listeners = try (0..<24).map { _ in
+                try workshop.start("curl", ["-sN", server.url + "/events"])
+            }
+            var admitted = 0
+            for listener in listeners {
+                if try await listener.line(with: "{").hasPrefix("data: ") { admitted += 1 }
+            }
+            #expect(admitted == 16)
+            try await workshop.join(server, "a.sqlite")
+            try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (text) VALUES ('mine')")
+            try await workshop.sync("a.sqlite")
+            try await server.stopped()
+        }
+
         @Test func `D2: a server that stops tells curl to come back, and ends`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)

@@ -36,7 +36,7 @@ import TidemarkTestSupport
             let anna = try await cluster.device("anna", over: transport)
             let ben = try await cluster.device("ben", over: transport)
             for device in [anna, ben] { await start(device) }
-            await until { cluster.store.fanOut.listenerCount == 2 }
+            try await until { cluster.store.fanOut.listenerCount == 2 }
             var (atAnna, atBen) = (
                 anna.engine.events.makeAsyncIterator(), ben.engine.events.makeAsyncIterator()
             )
@@ -50,7 +50,7 @@ import TidemarkTestSupport
             await arrival(of: 4, in: &atBen)
             for device in [anna, ben] { await device.engine.stop() }
             try await cluster.converge(anna, ben)
-            await until { cluster.store.fanOut.listenerCount == 0 }
+            try await until { cluster.store.fanOut.listenerCount == 0 }
         }
     }
 
@@ -64,11 +64,11 @@ import TidemarkTestSupport
             let anna = try await cluster.device("anna")
             let ben = try await cluster.device("ben", over: try HTTPTransport(url: url))
             await start(ben)
-            await until { cluster.store.fanOut.listenerCount == 1 }
+            try await until { cluster.store.fanOut.listenerCount == 1 }
             var atBen = ben.engine.events.makeAsyncIterator()
             for revision in 2...3 as ClosedRange<Int64> {
                 relay.hangUp()
-                await until { cluster.store.fanOut.listenerCount == 0 }
+                try await until { cluster.store.fanOut.listenerCount == 0 }
                 try await anna.write("UPDATE notes SET text = 'revision \(revision)'")
                 try await anna.engine.sync()
                 await arrival(of: revision, in: &atBen)
@@ -91,6 +91,23 @@ import TidemarkTestSupport
             try await anna.engine.sync()
             await arrival(of: 2, in: &atBen)
             await ben.engine.stop()
+        }
+    }
+
+    @Test func `an engine that is not to be live, or that nobody holds any more, does not listen`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema)
+        try await TestServer.run(cluster.service) { server in
+            let transport = try HTTPTransport(url: server.url)
+            let still = try await cluster.device("still", over: transport)
+            await still.engine.start(every: .milliseconds(20), isLive: false)
+            var dropped: TestDevice? = try await cluster.device("dropped", over: transport)
+            await dropped?.engine.start(every: .milliseconds(20))
+            try await until { cluster.store.fanOut.listenerCount == 1 }
+            dropped = nil
+            try await until { cluster.store.fanOut.listenerCount == 0 }
+            await still.engine.stop()
         }
     }
 

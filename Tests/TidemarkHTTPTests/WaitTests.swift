@@ -33,7 +33,7 @@ import TidemarkTestSupport
         try await TestServer.run(cluster.service) { server in
             let transport = try HTTPTransport(url: server.url)
             async let answer = transport.sync(zone: "main", body: request(wait: 50_000))
-            await until { cluster.store.fanOut.listenerCount == 1 }
+            try await until { cluster.store.fanOut.listenerCount == 1 }
             // Held outside any transaction: others commit, and nothing was counted.
             #expect(try await cluster.rows("SELECT count(*) FROM tidemark_lap") == ["0"])
             let body =
@@ -54,7 +54,7 @@ import TidemarkTestSupport
         try await TestServer.run(cluster.service) { server in
             let transport = try HTTPTransport(url: server.url)
             async let answer = transport.sync(zone: "main", body: request(wait: 50_000))
-            await until { cluster.store.fanOut.listenerCount == 1 }
+            try await until { cluster.store.fanOut.listenerCount == 1 }
             try cluster.writeOutside("UPDATE notes SET text = 'outside'")
             #expect(try revision(of: await answer) == 2)
         }
@@ -83,10 +83,10 @@ import TidemarkTestSupport
             let waiting = Task { [body = request(wait: 50_000)] in
                 try await transport.sync(zone: "main", body: body)
             }
-            await until { cluster.store.fanOut.listenerCount == 1 }
+            try await until { cluster.store.fanOut.listenerCount == 1 }
             waiting.cancel()
             _ = await waiting.result
-            await until { cluster.store.fanOut.listenerCount == 0 }
+            try await until { cluster.store.fanOut.listenerCount == 0 }
         }
     }
 
@@ -95,7 +95,7 @@ import TidemarkTestSupport
         try await TestServer.run(cluster.service) { server in
             let transport = try HTTPTransport(url: server.url)
             async let answer = transport.sync(zone: "main", body: request(wait: 50_000))
-            await until { cluster.store.fanOut.listenerCount == 1 }
+            try await until { cluster.store.fanOut.listenerCount == 1 }
             cluster.store.fanOut.close()
             #expect(try revision(of: await answer) == 1)
         }

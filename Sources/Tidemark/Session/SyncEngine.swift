@@ -133,6 +133,8 @@ public actor SyncEngine {
         database.add(transactionObserver: commits, extent: .observerLifetime)
     }
 
+    deinit { listening?.cancel() }
+
     // MARK: Syncing
 
     /// Syncs once: sends what waits, takes in what is new, until there is neither.

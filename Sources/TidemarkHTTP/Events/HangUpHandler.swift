@@ -17,6 +17,8 @@ final class HangUpHandler: ChannelInboundHandler, RemovableChannelHandler {
         _ react: @escaping @Sendable () -> Void
     ) async throws {
         try await channel.eventLoop.submit {
+            // A closed channel has no handlers any more.
+            guard channel.isActive else { return react() }
             let handler = try channel.pipeline.syncOperations.handler(type: HangUpHandler.self)
             handler.react = react
             if handler.hasHungUp { react() }

@@ -28,8 +28,10 @@ struct ListenerService: Service {
         for zone in service.fanOut.zones {
             do {
                 try await service.look(zone: zone)
-            } catch {
+            } catch  where !Task.isCancelled {
                 logger.warning("what others wrote into zone \(zone) is not taken in: \(error)")
+            } catch {
+                return
             }
         }
     }

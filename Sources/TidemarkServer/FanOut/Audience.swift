@@ -29,7 +29,7 @@ struct Audience {
         var listeners: Set<Int> = []
     }
 
-    private let listenersMax: Int
+    private var listenersMax: Int
     private var seats: [Int: Seat] = [:]
     private var zonesListenedTo: [String: Place] = [:]
     /// Those who stay, spread over the ticks between two signs of life.
@@ -52,6 +52,9 @@ struct Audience {
     var count: Int { seats.count }
     /// The zones that somebody listens to.
     var zones: [String] { zonesListenedTo.keys.sorted() }
+
+    /// Lowers the number of listeners for whom there is room.
+    mutating func admit(atMost most: Int) { listenersMax = min(listenersMax, most) }
 
     /// Takes a new listener in, which knows what it has been told before; nil when there is no
     /// room.

@@ -44,6 +44,11 @@ public final class FanOut: CommitFeed {
         state = Mutex(State(audience: audience))
     }
 
+    /// Takes in at most so many listeners from now on, if that is less than the limit.
+    public func admit(atMost listenersMax: Int) {
+        state.withLock { $0.audience.admit(atMost: listenersMax) }
+    }
+
     /// How many listen now.
     public var listenerCount: Int { state.withLock(\.audience.count) }
     /// The zones that somebody listens to now.
