@@ -22,8 +22,9 @@ public struct TidemarkServerApplication: Sendable {
     private static let uploadDurationMax = Duration.seconds(300)
     /// How long requests in progress may go on after the signal to stop.
     private static let shutdownDurationMax = Duration.seconds(10)
-    /// The connections served at a time; more wait in the system's queue.
-    private static let connectionsMax = 4_096
+    /// The connections served at a time besides those of listeners; more wait in the system's
+    /// queue.
+    private static let syncsMax = 4_096
 
     private let service: any SyncService
     private let host: String
@@ -61,8 +62,12 @@ public struct TidemarkServerApplication: Sendable {
         stopsOnSignals: Bool = true,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws {
+        let room = ConnectionRoom.granted(syncs: Self.syncsMax, listeners: limits.listenersMax)
+        service.fanOut.admit(atMost: room.listeners)
+        let application = application(connectionsMax: room.connections, onListening: onListening)
         var configuration = ServiceGroupConfiguration(
-            services: [application(onListening: onListening)],
+            // The last one stops first: listeners have to go before their connections can end.
+            services: [application, ListenerService(service, logger)],
             gracefulShutdownSignals: stopsOnSignals ? [.sigint, .sigterm] : [],
             logger: logger
         )
@@ -77,6 +82,7 @@ public struct TidemarkServerApplication: Sendable {
     }
 
     private func application(
+        connectionsMax: Int,
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) -> some ApplicationProtocol {
         let router = Router(
@@ -95,7 +101,8 @@ public struct TidemarkServerApplication: Sendable {
             server: .http1(
                 configuration: .init(
                     additionalChannelHandlers: [
-                        StalledWriteHandler(timeout: Self.stalledWriteTimeout)
+                        StalledWriteHandler(timeout: Self.stalledWriteTimeout),
+                        HangUpHandler(),
                     ],
                     idleTimeout: Self.idleTimeout
                 )
@@ -103,7 +110,7 @@ public struct TidemarkServerApplication: Sendable {
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port),
                 serverName: "tidemark",
-                availableConnectionsDelegate: .maximum(Self.connectionsMax, logger: logger)
+                availableConnectionsDelegate: .maximum(connectionsMax, logger: logger)
             ),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },
             logger: logger

@@ -40,6 +40,8 @@ public final class PostgresStore: SyncService {
         }
     }
 
+    /// Whom the store tells what it commits, and what other nodes and programs have committed.
+    public let fanOut: FanOut
     /// What the zones' tables are.
     public var schema: SyncSchema { served.schema }
 
@@ -49,6 +51,7 @@ public final class PostgresStore: SyncService {
     private let handler: SyncHandler
     private let comparison: ComparisonHandler
     private let snapshots: ZoneSnapshots
+    private let bus: NotifyBus
     private let now: @Sendable () -> Int64
 
     /// How often a transaction is begun anew that another program was in the way of.
@@ -75,12 +78,39 @@ public final class PostgresStore: SyncService {
         comparison = ComparisonHandler(limits: options.limits)
         snapshots = ZoneSnapshots(folder: options.folder)
         now = options.now ?? SystemClock.milliseconds
+        fanOut = FanOut(limits: options.limits)
+        bus = NotifyBus(address: options.address)
+        bus.start { [weak self] news in self?.hear(news) }
     }
+
+    deinit { bus.stop() }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         let handler = handler
         return try await inTransaction(zone) { Array(try handler.handle(body, in: $0).utf8) }
+    }
+
+    /// Whether a request is to be held for news.
+    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+        let handler = handler
+        return try await inTransaction(zone) { try handler.hold(body, in: $0) }
+    }
+
+    /// What a zone is at.
+    public func latest(zone: String) async throws -> ZoneRevision {
+        try await position(of: zone).revision
+    }
+
+    /// Looks what other nodes have committed and other programs have written, should a notification
+    /// have been lost.
+    public func look(zone: String) async throws {
+        let position = try await position(of: zone)
+        if position.hasOutside {
+            try await inTransaction(zone) { try $0.absorbOutsideChanges() }
+        } else {
+            fanOut.committed(position.revision)
+        }
     }
 
     /// Compares ranges of a device's rows with the zone's.
@@ -153,9 +183,52 @@ public final class PostgresStore: SyncService {
     }
 
     /// Removes the files that the store made; nothing may be in flight.
-    public func close() async { await snapshots.clear() }
+    public func close() async {
+        bus.stop()
+        await snapshots.clear()
+    }
 
     // MARK: Private
+
+    /// Takes in what a node or another program has told.
+    private func hear(_ news: NotifyBus.News) {
+        switch news {
+        case .committed(let revision): fanOut.committed(revision)
+        case .outside(let zone):
+            guard fanOut.zones.contains(zone) else { return }
+            Task { [weak self] in
+                do {
+                    try await self?.look(zone: zone)
+                } catch {
+                    // Whoever listens looks again in a moment, and tells what is wrong.
+                    return
+                }
+            }
+        }
+    }
+
+    private func position(of zone: String) async throws -> (
+        revision: ZoneRevision, hasOutside: Bool
+    ) {
+        try await typed {
+            try await pool.run { pg, _ in
+                let rows = try pg.query(
+                    """
+                    SELECT epoch, revision, EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1)
+                    FROM tidemark.zone WHERE zone = $1
+                    """,
+                    [zone]
+                )
+                guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
+                let revision = ZoneRevision(
+                    zone: zone,
+                    epoch: rows[0].text(0),
+                    revision: rows[0].integer(1) ?? 0
+                )
+                return (revision, rows[0].isTrue(2))
+            }
+        }
+    }
 
     private static let busy = TidemarkError(
         .unavailable,
@@ -178,7 +251,7 @@ public final class PostgresStore: SyncService {
         _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
         let (served, now) = (served, now)
-        return try await typed { [pool] in
+        let (result, reached) = try await typed { [pool] in
             try await pool.run { pg, db in
                 for attempt in 1... {
                     do {
@@ -192,7 +265,7 @@ public final class PostgresStore: SyncService {
                             )
                             let result = try body(transaction)
                             try transaction.finish()
-                            return result
+                            return (result, transaction.state)
                         }
                     } catch is PostgresTransaction.Overtaken where attempt < Self.attemptsMax {
                         continue
@@ -205,6 +278,10 @@ public final class PostgresStore: SyncService {
                 throw Self.busy
             }
         }
+        let revision = ZoneRevision(zone: zone, epoch: reached.epoch, revision: reached.revision)
+        fanOut.committed(revision)
+        bus.tell(revision)
+        return result
     }
 
     private func typed<Result>(_ body: () async throws -> Result) async throws -> Result {

@@ -22,6 +22,9 @@ public final class EmbeddedStore: SyncService {
     /// The zone's name.
     public static let zoneName = "main"
 
+    /// Who is told what is committed.
+    public let fanOut: FanOut
+
     /// What clients are told instead of the path.
     private static let fileName = "the zone's file"
 
@@ -30,6 +33,7 @@ public final class EmbeddedStore: SyncService {
     private let handler: SyncHandler
     private let comparison: ComparisonHandler
     private let snapshots: SnapshotCache
+    private let watch: OutsideWatch
     private let now: @Sendable () -> Int64
     private let adopt: @Sendable (Database, [ColumnRename], Bool) throws -> ZoneAdoption
     private let served: Mutex<ServedSchema>
@@ -110,6 +114,8 @@ public final class EmbeddedStore: SyncService {
         handler = SyncHandler(limits: limits)
         comparison = ComparisonHandler(limits: limits)
         snapshots = SnapshotCache(besides: path)
+        watch = OutsideWatch(path: path)
+        fanOut = FanOut(limits: limits)
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
@@ -119,6 +125,37 @@ public final class EmbeddedStore: SyncService {
         return try await inTransaction { transaction, _ in
             Array(try handler.handle(body, in: transaction).utf8)
         }
+    }
+
+    /// Whether a request is to be held for news.
+    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+        try check(zone)
+        let handler = handler
+        return try await inTransaction { transaction, _ in
+            try handler.hold(body, in: transaction)
+        }
+    }
+
+    /// What the zone is at.
+    public func latest(zone: String) async throws -> ZoneRevision {
+        try check(zone)
+        return try await reading { db in
+            let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
+            guard let row else { throw ZoneTransaction.notAZone }
+            return ZoneRevision(zone: zone, epoch: row["epoch"], revision: row["revision"])
+        }
+    }
+
+    /// Takes in what other programs have written into the file since the last look.
+    public func look(zone: String) async throws {
+        try check(zone)
+        do {
+            if !watch.isOpen { try await pool.read { [watch] _ in try watch.open() } }
+            guard try await watch.hasNews() else { return }
+        } catch {
+            throw TidemarkError.typed(error, of: Self.fileName)
+        }
+        try await inTransaction { transaction, _ in try transaction.absorbOutsideChanges() }
     }
 
     /// Compares ranges of a device's rows with the zone's.
@@ -205,6 +242,7 @@ public final class EmbeddedStore: SyncService {
     /// Nothing may be in flight.
     public func close() async throws {
         await snapshots.clear()
+        try watch.close()
         try pool.close()
     }
 
@@ -253,6 +291,7 @@ public final class EmbeddedStore: SyncService {
         try await pool.writeWithoutTransaction { [self] db in
             var result: Result?
             var followed: ServedSchema?
+            var reached: ZoneState?
             do {
                 try db.inTransaction(.immediate) {
                     let current = try self.current(db)
@@ -265,10 +304,19 @@ public final class EmbeddedStore: SyncService {
                         now: self.now()
                     )
                     result = try body(transaction, current)
+                    reached = try transaction.zone()
                     return .commit
                 }
                 // What was altered counts as known only when following it is on disk.
                 if let followed { self.served.withLock { $0 = followed } }
+                // On the writer's own queue, hence in the order of the commits.
+                if let reached {
+                    self.fanOut.committed(
+                        zone: Self.zoneName,
+                        epoch: reached.epoch,
+                        revision: reached.revision
+                    )
+                }
             } catch {
                 throw TidemarkError.typed(error, of: Self.fileName)
             }

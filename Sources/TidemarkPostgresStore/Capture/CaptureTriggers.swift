@@ -19,7 +19,7 @@ enum CaptureTriggers {
         BEGIN
             UPDATE tidemark.outside SET number = nextval('tidemark.commits')
                 WHERE zone = NEW.zone AND xid = NEW.xid;
-            PERFORM pg_notify('tidemark', NEW.zone);
+            PERFORM pg_notify('tidemark', 'outside ' || NEW.zone);
             RETURN NULL;
         END $$;
 

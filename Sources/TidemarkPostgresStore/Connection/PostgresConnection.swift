@@ -72,6 +72,29 @@ package final class PostgresConnection {
     /// Whether a transaction is open.
     package var isInTransaction: Bool { PQtransactionStatus(handle) != PQTRANS_IDLE }
 
+    // MARK: Notifications
+
+    /// Waits until a notification is there, another file can be read, or the time is over.
+    ///
+    /// - Returns: The payloads that have arrived.
+    /// - Throws: ``PostgresFailure`` when the connection is lost.
+    package func notifications(or descriptor: Int32, milliseconds: Int32) throws -> [String] {
+        var files = [
+            pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0),
+            pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        poll(&files, nfds_t(files.count), milliseconds)
+        guard PQconsumeInput(handle) == 1, PQstatus(handle) == CONNECTION_OK else {
+            throw PostgresFailure(state: "", message: String(cString: PQerrorMessage(handle)))
+        }
+        var payloads: [String] = []
+        while let notification = PQnotifies(handle) {
+            payloads.append(String(cString: notification.pointee.extra))
+            PQfreemem(notification)
+        }
+        return payloads
+    }
+
     // MARK: Statements
 
     /// Runs statements without parameters and without a result.

@@ -34,13 +34,7 @@ package struct ZoneTransaction: StoreTransaction {
             let row = try Row.fetchOne(
                 db.cachedStatement(sql: "SELECT epoch, revision, horizon, time FROM tidemark_zone")
             )
-        else {
-            throw TidemarkError(
-                .unusableFile,
-                "The file is not a zone.",
-                fix: "Serve it with `tidemark serve FILE`."
-            )
-        }
+        else { throw Self.notAZone }
         return ZoneState(
             epoch: row["epoch"],
             revision: row["revision"],
@@ -49,6 +43,12 @@ package struct ZoneTransaction: StoreTransaction {
             time: row["time"]
         )
     }
+
+    static let notAZone = TidemarkError(
+        .unusableFile,
+        "The file is not a zone.",
+        fix: "Serve it with `tidemark serve FILE`."
+    )
 
     package func end(of epoch: String) throws -> Int64? {
         try Int64.fetchOne(
