@@ -12,6 +12,8 @@ internal import TidemarkServer
 struct EventsRoute {
     /// What the system may keep back for a listener that does not read, in bytes.
     private static let unsentBytesMax = 16 << 10
+    /// How long a listener may leave it open whether anything has reached it, in milliseconds.
+    private static let unconfirmedMillisecondsMax = 60_000
 
     let service: any SyncService
 
@@ -49,6 +51,20 @@ struct EventsRoute {
         try await channel.setOption(.socketOption(.so_sndbuf), value: size).get()
         let mark = ChannelOptions.Types.WriteBufferWaterMark(low: 1, high: unsentBytesMax)
         try await channel.setOption(.writeBufferWaterMark, value: mark).get()
+        #if os(Linux)
+        // A phone without a network does not hang up; the system would try to reach it for a
+        // quarter of an hour.
+        let timeout = ChannelOptions.Types.SocketOption(level: .tcp, name: .tcpUserTimeout)
+        let time = SocketOptionValue(unconfirmedMillisecondsMax)
+        try await channel.setOption(timeout, value: time).get()
+        #endif
         try await HangUpHandler.watch(channel, hungUp)
     }
 }
+
+#if os(Linux)
+extension NIOBSDSocket.Option {
+    /// `TCP_USER_TIMEOUT`, which NIO has no name for.
+    fileprivate static let tcpUserTimeout = NIOBSDSocket.Option(rawValue: 18)
+}
+#endif
