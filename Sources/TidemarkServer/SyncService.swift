@@ -34,6 +34,11 @@ public protocol SyncService: Sendable {
 
     /// The content hash of every table.
     func digest(zone: String) async throws -> ZoneDigest
+
+    /// Returns when the store answers, so that requests can be: `GET /readyz`.
+    ///
+    /// - Throws: Why not.
+    func probe() async throws
 }
 
 /// A SQLite file holding a zone at one revision, compressed, on the server's disk.

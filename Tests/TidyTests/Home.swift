@@ -13,6 +13,11 @@ struct Home {
             reason: "the seam between the engine and the shells that serve it"
         ),
         Home(
+            path: "Sources/TidemarkServer/GroupCommit/GroupCommitter.swift",
+            calls: ["async", "await", "Task {", "ContinuousClock"],
+            reason: "the shell that gathers requests; GroupQueue decides, GroupHandler answers"
+        ),
+        Home(
             path: "Sources/Tidemark/Session/SystemEnvironment.swift",
             calls: ["Date()", "UUID()", ".random("],
             reason: "the one place where a device takes time and randomness from the system"
@@ -41,6 +46,11 @@ struct Home {
             path: "Sources/TidemarkCLI/Commands/Serve.swift",
             calls: ["UUID()"],
             reason: "the random epoch of a new history"
+        ),
+        Home(
+            path: "Sources/TidemarkCLI/Commands/Bench.swift",
+            calls: ["UUID()"],
+            reason: "the random epoch of the zone that is measured"
         ),
         Home(
             path: "Sources/TidemarkTestSupport/Cluster.swift",

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CoreMetrics
 import Foundation
 import Logging
 import TidemarkCore
@@ -84,6 +85,14 @@ struct Serve: AsyncParsableCommand {
     )
     var rename: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "After SIGTERM, go on for so long while /readyz says 503, so that a load balancer notices.",
+            valueName: "seconds"
+        )
+    )
+    var drain = 0.0
+
     @Flag(help: "Log every request.")
     var verbose = false
 
@@ -96,6 +105,9 @@ struct Serve: AsyncParsableCommand {
         guard (keepRevisions ?? 0) >= 0 else {
             throw ValidationError("--keep-revisions is a number of revisions, from 0.")
         }
+        guard (0...3_600).contains(drain) else {
+            throw ValidationError("--drain is a number of seconds, up to an hour.")
+        }
         guard (schema != nil) == (data != nil) else {
             throw ValidationError("--schema and --data belong together.")
         }
@@ -105,6 +117,8 @@ struct Serve: AsyncParsableCommand {
         try await Terminal.run {
             let address = try ListenAddress(listen)
             try address.requireLoopback()
+            let registry = PrometheusRegistry()
+            MetricsSystem.bootstrap(registry)
             let store = try open()
             let state = try await store.state()
             let tables = store.schema.tables.count
@@ -120,6 +134,8 @@ struct Serve: AsyncParsableCommand {
                 service: store,
                 host: address.host,
                 port: address.port,
+                drain: .seconds(drain),
+                exposition: registry.text,
                 logger: logger
             )
             try await application.run { port in
