@@ -77,9 +77,7 @@ public final class EmbeddedStore: SyncService {
         committer = GroupCommitter(limits: limits, metrics: metrics) { _, group in
             try await file.inTransaction { transaction, _ in
                 let results = try handler.handle(group, in: transaction)
-                // Where all were refused, there is nothing to write to the disk.
-                let isRefused = results.allSatisfy { if case .failure = $0 { true } else { false } }
-                return (results, isRefused ? .rollback : .commit)
+                return (results, GroupHandler.isWorthCommitting(results) ? .commit : .rollback)
             }
         }
         snapshots = SnapshotCache(zonePath: path)

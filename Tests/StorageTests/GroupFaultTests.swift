@@ -99,6 +99,18 @@ import TidemarkTestSupport
         #expect(try await bench.store.state().revision == Int64(Self.devices))
     }
 
+    @Test func `a disk that does not answer is told by the probe, and so is that it does again`()
+        async throws
+    {
+        let bench = try Bench()
+        try await bench.store.probe()
+        bench.disk.fail(.io, call: 1, onwards: true)
+        let error = await #expect(throws: TidemarkError.self) { try await bench.store.probe() }
+        #expect(error?.code == .storageFailed)
+        bench.disk.heal()
+        try await bench.store.probe()
+    }
+
     @Test(arguments: [FaultVolume.Fault.io, .power])
     func `cases 3 4 6: whichever call to the disk fails, who was answered is there, and once`(
         fault: FaultVolume.Fault

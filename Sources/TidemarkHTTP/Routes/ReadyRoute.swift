@@ -17,7 +17,12 @@ struct ReadyRoute {
         -> Response
     {
         guard !readiness.isStopping else {
-            throw notReady("The server is shutting down.", fix: "Ask another server.")
+            // As it should be, so no line in the log at each check.
+            throw Refusal(
+                .unavailable,
+                "The server is shutting down.",
+                fix: "Ask another server."
+            )
         }
         do {
             try await service.probe()

@@ -96,8 +96,8 @@ extension RouteTable {
     /// The zone in a path, as it is written there; nil when the route has none.
     static func zone(in path: String, of route: String) -> Substring? {
         guard route.hasPrefix(zonePrefix) else {
-            let isAboutZone = ["/sync", "/fingerprints", "/snapshot", "/schema", "/digest"]
-            return isAboutZone.contains(route) ? Substring(defaultZone) : nil
+            let isAboutServer = ["/healthz", "/readyz", "/metrics", unknown].contains(route)
+            return isAboutServer ? nil : Substring(defaultZone)
         }
         return path.dropFirst(zonePrefix.count).prefix { $0 != "/" }.prefix(zoneMax)
     }

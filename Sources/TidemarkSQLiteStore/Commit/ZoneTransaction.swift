@@ -61,6 +61,7 @@ package struct ZoneTransaction: StoreTransaction {
         Success, any Error
     > {
         do {
+            if planted(PlantedBug.keepsEffectsOfRefusedRequest) { return .success(try body()) }
             return .success(try inSavepoint(body))
         } catch {
             guard db.isInsideTransaction, !Self.endsTransaction(error) else { throw error }

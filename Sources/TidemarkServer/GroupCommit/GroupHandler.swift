@@ -38,6 +38,12 @@ public struct GroupHandler: Sendable {
         return results
     }
 
+    /// Whether a transaction with these results has done anything: where all of a group were
+    /// refused, it is rolled back, which costs no flush.
+    public static func isWorthCommitting(_ results: [Result<ZoneAnswer, any Error>]) -> Bool {
+        results.contains { if case .success = $0 { true } else { false } }
+    }
+
     private func answer(
         _ request: ZoneRequest,
         in transaction: some StoreTransaction
