@@ -21,6 +21,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto", "3.12.0"..<"5.0.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
@@ -53,7 +54,12 @@ let package = Package(
         ),
 
         // The server.
-        .target(name: "TidemarkServer", dependencies: ["TidemarkCore"]),
+        .target(
+            name: "TidemarkServer",
+            dependencies: [
+                "TidemarkCore", .product(name: "CoreMetrics", package: "swift-metrics"),
+            ]
+        ),
         // What every store is made of.
         .target(
             name: "TidemarkStore",
@@ -83,6 +89,7 @@ let package = Package(
             name: "TidemarkHTTP",
             dependencies: [
                 "TidemarkCore", "TidemarkGzip", "TidemarkServer",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
@@ -104,6 +111,7 @@ let package = Package(
             dependencies: [
                 "CFaultVFS", "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite",
                 "TidemarkSQLiteStore", "TidemarkHTTP", "TidemarkServer",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -127,6 +135,7 @@ let package = Package(
                 "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
                 "TidemarkPostgresStore", "TidemarkHTTP", "TidemarkServer", "TidemarkSimulation",
                 "TidemarkTestSupport",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -170,8 +179,10 @@ let package = Package(
             name: "TidemarkHTTPTests",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkHTTP", "TidemarkServer",
-                "TidemarkTestSupport",
+                "TidemarkSQLiteStore", "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),

@@ -1,4 +1,5 @@
 import ArgumentParser
+import TidemarkCore
 
 /// The command line: a thin shell around the libraries, one file a verb.
 @main
@@ -17,10 +18,10 @@ struct TidemarkCommand: AsyncParsableCommand {
             Exit codes: 0 done; 1 failed; 3 done, but conflicts wait to be resolved; 4 the server cannot be \
             reached, nothing is lost; 64 wrong usage.
             """,
-        version: "0.1.0",
+        version: TidemarkVersion.current,
         subcommands: [
             Serve.self, Device.self, SchemaCommand.self, DigestCommand.self, Verify.self,
-            Relay.self, Simulate.self,
+            Relay.self, Simulate.self, Bench.self,
         ]
     )
 }

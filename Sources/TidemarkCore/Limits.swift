@@ -12,6 +12,10 @@ public struct Limits: Hashable, Sendable {
     public var catchUpBytesMax = 8 << 20
     /// The bytes of change sets that a device puts into one request, at least one change set.
     public var outgoingBytesTarget = 8 << 20
+    /// The requests that share one transaction of a server.
+    public var groupRequestsMax = 64
+    /// The bytes of requests, and of answers, after which no other request joins a transaction.
+    public var groupBytesMax = 16 << 20
     /// The latest revisions that a server keeps for devices that are behind; nil: all.
     public var revisionsKept: Int?
     /// The revisions beyond that which are worth a step of compaction.

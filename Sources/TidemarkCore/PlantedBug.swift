@@ -14,7 +14,8 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn
     case ignoresAfter, forgetsOwnCommits, evictsUniqueHolder, swapsWithoutParking
     // What it keeps and answers.
-    case keepsEffectsOfRefused, commitsWithoutDeletions, leavesCascadesOutOfLog
+    case keepsEffectsOfRefused, keepsEffectsOfRefusedRequest, commitsWithoutDeletions,
+        leavesCascadesOutOfLog
     case forgetsAcceptedVerdict, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
     case leavesChildrenOutOfTruth, countsRevisionThatDidNotFit, datesSnapshotBack
     case ignoresEpoch, swallowsRefusal, takesNamesTwice, answersBeforeFlush

@@ -17,8 +17,11 @@ final class StalledWriteHandler: ChannelInboundHandler, RemovableChannelHandler 
         if context.channel.isWritable {
             stop()
         } else if closing == nil {
-            let channel = context.channel
-            closing = context.eventLoop.scheduleTask(in: timeout) { channel.close(promise: nil) }
+            let context = NIOLoopBound(context, eventLoop: context.eventLoop)
+            // From here towards the network: what stands behind would wait for the client.
+            closing = context.value.eventLoop.scheduleTask(in: timeout) {
+                context.value.close(promise: nil)
+            }
         }
         context.fireChannelWritabilityChanged()
     }

@@ -20,8 +20,8 @@ public struct TidemarkServerApplication: Sendable {
     private static let stalledWriteTimeout = TimeAmount.seconds(60)
     /// How long an upload may take in all.
     private static let uploadDurationMax = Duration.seconds(300)
-    /// How long requests in progress may go on after the signal to stop.
-    private static let shutdownDurationMax = Duration.seconds(10)
+    /// How long requests in progress may go on once no more are taken.
+    private static let shutdownDurationMax = Duration.seconds(30)
     /// The connections served at a time besides those of listeners; more wait in the system's
     /// queue.
     private static let syncsMax = 4_096
@@ -30,6 +30,10 @@ public struct TidemarkServerApplication: Sendable {
     private let host: String
     private let port: Int
     private let limits: Limits
+    private let drain: Duration
+    private let clock: any Clock<Duration>
+    private let metrics: ServerMetrics
+    private let exposition: @Sendable () -> String
     private let logger: Logger
 
     /// Makes a server that does not listen yet.
@@ -39,16 +43,27 @@ public struct TidemarkServerApplication: Sendable {
     ///   - host: The address to listen on; only this machine can reach the default.
     ///   - port: The port to listen on; 0 takes any that is free.
     ///   - limits: What the server takes, above all ``TidemarkCore/Limits/requestBytesMax``.
+    ///   - drain: How long requests are still taken after the signal to stop, while `/readyz`
+    ///     says that the server stops, so that load balancers send them elsewhere.
+    ///   - clock: Measures the drain.
+    ///   - metrics: Told of every request.
+    ///   - exposition: What `GET /metrics` answers, in the text format of Prometheus.
     ///   - logger: Told every request at level info, and every defect at level error.
     public init(
         service: any SyncService,
         host: String = "127.0.0.1",
         port: Int = 8080,
         limits: Limits = .standard,
+        drain: Duration = .zero,
+        clock: any Clock<Duration> = ContinuousClock(),
+        metrics: ServerMetrics = ServerMetrics(),
+        exposition: @escaping @Sendable () -> String = { "" },
         logger: Logger
     ) {
         (self.service, self.host, self.port) = (service, host, port)
         (self.limits, self.logger) = (limits, logger)
+        (self.drain, self.clock) = (drain, clock)
+        (self.metrics, self.exposition) = (metrics, exposition)
     }
 
     /// Serves until the task is cancelled or the process is told to stop, then lets requests
@@ -64,16 +79,32 @@ public struct TidemarkServerApplication: Sendable {
     ) async throws {
         let room = ConnectionRoom.granted(syncs: Self.syncsMax, listeners: limits.listenersMax)
         service.fanOut.admit(atMost: room.listeners)
-        let application = application(connectionsMax: room.connections, onListening: onListening)
+        let readiness = Readiness()
+        let application = application(
+            readiness,
+            connectionsMax: room.connections,
+            onListening: onListening
+        )
+        let signals = await UnixSignalsSequence(
+            trapping: stopsOnSignals ? [.sigint, .sigterm] : []
+        )
         var configuration = ServiceGroupConfiguration(
             // The last one stops first: listeners have to go before their connections can end.
             services: [application, ListenerService(service, logger)],
-            gracefulShutdownSignals: stopsOnSignals ? [.sigint, .sigterm] : [],
             logger: logger
         )
         configuration.maximumGracefulShutdownDuration = Self.shutdownDurationMax
+        let group = ServiceGroup(configuration: configuration)
         do {
-            try await ServiceGroup(configuration: configuration).run()
+            try await withGracefulShutdownHandler {
+                try await withThrowingTaskGroup(of: Void.self) { tasks in
+                    tasks.addTask { try await stop(group, on: signals, readiness) }
+                    try await group.run()
+                    tasks.cancelAll()
+                }
+            } onGracefulShutdown: {
+                readiness.stop()
+            }
         } catch let error as IOError {
             throw cannotListen(String(cString: strerror(error.errnoCode)))
         } catch let error as SocketAddressError {
@@ -81,28 +112,33 @@ public struct TidemarkServerApplication: Sendable {
         }
     }
 
+    /// Waits for a signal, lets load balancers notice, then takes no more connections.
+    private func stop(
+        _ group: ServiceGroup,
+        on signals: UnixSignalsSequence,
+        _ readiness: Readiness
+    ) async throws {
+        for await signal in signals {
+            readiness.stop()
+            logger.notice("stopping", metadata: ["signal": "\(signal)", "drain": "\(drain)"])
+            if drain > .zero { try await clock.sleep(for: drain) }
+            await group.triggerGracefulShutdown()
+            return
+        }
+    }
+
     private func application(
+        _ readiness: Readiness,
         connectionsMax: Int,
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) -> some ApplicationProtocol {
-        let router = Router(
-            context: ServerRequestContext.self,
-            options: .autoGenerateHeadEndpoints
-        )
-        router.add(middleware: RequestLogMiddleware())
-        router.add(middleware: ErrorMiddleware())
-        let bodyReader = BodyReader(
-            bytesMax: limits.requestBytesMax,
-            durationMax: Self.uploadDurationMax
-        )
-        RouteTable(service: service, bodyReader: bodyReader).add(to: router)
-        return Application(
-            router: router,
+        Application(
+            router: router(readiness),
             server: .http1(
                 configuration: .init(
                     additionalChannelHandlers: [
                         StalledWriteHandler(timeout: Self.stalledWriteTimeout),
-                        HangUpHandler(),
+                        HangUpHandler(), FlushBeforeCloseHandler(),
                     ],
                     idleTimeout: Self.idleTimeout
                 )
@@ -115,6 +151,26 @@ public struct TidemarkServerApplication: Sendable {
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },
             logger: logger
         )
+    }
+
+    private func router(_ readiness: Readiness) -> Router<ServerRequestContext> {
+        let router = Router(
+            context: ServerRequestContext.self,
+            options: .autoGenerateHeadEndpoints
+        )
+        router.add(middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness))
+        router.add(middleware: ErrorMiddleware())
+        let bodyReader = BodyReader(
+            bytesMax: limits.requestBytesMax,
+            durationMax: Self.uploadDurationMax
+        )
+        RouteTable(
+            service: service,
+            bodyReader: bodyReader,
+            readiness: readiness,
+            exposition: exposition
+        ).add(to: router)
+        return router
     }
 
     private func cannotListen(_ reason: String) -> TidemarkError {

@@ -43,71 +43,54 @@ public final class PostgresStore: SyncService {
     /// Whom the store tells what it commits, and what other nodes and programs have committed.
     public let fanOut: FanOut
     /// What the zones' tables are.
-    public var schema: SyncSchema { served.schema }
+    public var schema: SyncSchema { zones.served.schema }
 
     private let options: Options
-    private let pool: PostgresPool
-    private let served: PostgresSchema
+    private let zones: ZoneConnections
     private let handler: SyncHandler
-    private let comparison: ComparisonHandler
+    private let committer: GroupCommitter
     private let snapshots: ZoneSnapshots
-    private let bus: NotifyBus
-    private let now: @Sendable () -> Int64
-
-    /// How often a transaction is begun anew that another program was in the way of.
-    private static let attemptsMax = 10
 
     /// Opens a database, and makes it ready when it is not served yet.
     ///
+    /// `metrics` are told of every commit.
+    ///
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, or
     ///   ``TidemarkCore/TidemarkError``.
-    public init(_ options: Options) async throws {
-        self.options = options
-        pool = PostgresPool(
-            address: options.address,
-            settings: PostgresConnection.Settings(),
-            sizeMax: options.connectionsMax
-        )
-        do {
-            served = try await pool.run { pg, _ in try OpenDatabase(pg: pg, options: options).run()
-            }
-        } catch let failure as PostgresFailure {
-            throw Self.cannotOpen(failure)
-        }
+    public init(_ options: Options, metrics: ServerMetrics = ServerMetrics()) async throws {
+        let fanOut = FanOut(limits: options.limits)
+        let zones = try await ZoneConnections(options, fanOut)
+        (self.options, self.fanOut, self.zones) = (options, fanOut, zones)
         handler = SyncHandler(limits: options.limits)
-        comparison = ComparisonHandler(limits: options.limits)
         snapshots = ZoneSnapshots(folder: options.folder)
-        now = options.now ?? SystemClock.milliseconds
-        fanOut = FanOut(limits: options.limits)
-        bus = NotifyBus(address: options.address)
-        bus.start { [weak self] news in self?.hear(news) }
+        let group = GroupHandler(limits: options.limits)
+        committer = GroupCommitter(limits: options.limits, metrics: metrics) { zone, requests in
+            try await zones.inTransaction(zone) { try group.handle(requests, in: $0) }
+        }
     }
-
-    deinit { bus.stop() }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        let handler = handler
-        return try await inTransaction(zone) { Array(try handler.handle(body, in: $0).utf8) }
+        try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
     }
 
     /// Whether a request is to be held for news.
     public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
         let handler = handler
-        return try await inTransaction(zone) { try handler.hold(body, in: $0) }
+        return try await zones.inTransaction(zone) { try handler.hold(body, in: $0) }
     }
 
     /// What a zone is at.
     public func latest(zone: String) async throws -> ZoneRevision {
-        try await position(of: zone).revision
+        try await zones.position(of: zone).revision
     }
 
     /// Looks what other nodes have committed and other programs have written, should a notification
     /// have been lost.
     public func look(zone: String) async throws {
-        let position = try await position(of: zone)
+        let position = try await zones.position(of: zone)
         if position.hasOutside {
-            try await inTransaction(zone) { try $0.absorbOutsideChanges() }
+            try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
         } else {
             fanOut.committed(position.revision)
         }
@@ -115,28 +98,26 @@ public final class PostgresStore: SyncService {
 
     /// Compares ranges of a device's rows with the zone's.
     public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        let comparison = comparison
-        return try await inTransaction(zone) { Array(try comparison.handle(body, in: $0).utf8) }
+        try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
     }
 
     /// A snapshot of the zone at its latest revision, built when there is none yet.
     public func snapshot(zone: String) async throws -> SnapshotFile {
-        for _ in 0..<Self.attemptsMax {
-            let state = try await inTransaction(zone) { transaction in
+        for _ in 0..<ZoneConnections.attemptsMax {
+            let state = try await zones.inTransaction(zone) { transaction in
                 try transaction.absorbOutsideChanges()
                 // The snapshot carries it; kept, so that it is computed at most once.
                 _ = try transaction.fingerprint(at: transaction.state.revision)
                 return transaction.state
             }
-            let file = try await snapshots.cache(of: zone).snapshot(at: state) {
-                [pool, served] path in
-                try await pool.run { pg, _ in
+            let file = try await snapshots.cache(of: zone).snapshot(at: state) { [zones] path in
+                try await zones.reading { pg, served in
                     try BuildSnapshot(pg: pg, served: served, zone: zone).build(at: path)
                 }
             }
             if let file { return file }
         }
-        throw Self.busy
+        throw ZoneConnections.busy
     }
 
     /// Tells that nobody reads the snapshot any more.
@@ -146,8 +127,8 @@ public final class PostgresStore: SyncService {
 
     /// The statements that make the zone's tables, as JSON.
     public func schema(zone: String) async throws -> [UInt8] {
-        let served = served
-        return try await inTransaction(zone) { transaction in
+        let served = zones.served
+        return try await zones.inTransaction(zone) { transaction in
             let shape = served.schema.shape.split(separator: "\n").map {
                 ChangeSetJSON.quote(String($0))
             }
@@ -164,154 +145,27 @@ public final class PostgresStore: SyncService {
         let path =
             "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
         defer { removeIfThere(path) }
-        let (pool, served) = (pool, served)
-        for _ in 0..<Self.attemptsMax {
-            try await inTransaction(zone) { try $0.absorbOutsideChanges() }
-            let digest = try await typed {
-                try await pool.run { pg, _ in
-                    try BuildSnapshot(pg: pg, served: served, zone: zone).digest(at: path)
-                }
+        for _ in 0..<ZoneConnections.attemptsMax {
+            try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
+            let digest = try await zones.reading { pg, served in
+                try BuildSnapshot(pg: pg, served: served, zone: zone).digest(at: path)
             }
             if let digest { return digest }
         }
-        throw Self.busy
+        throw ZoneConnections.busy
     }
 
     /// The latest revision and epoch of a zone, for people and logs.
     public func state(zone: String) async throws -> ZoneState {
-        try await inTransaction(zone) { $0.state }
+        try await zones.inTransaction(zone) { $0.state }
     }
 
     /// Removes the files that the store made; nothing may be in flight.
     public func close() async {
-        bus.stop()
+        zones.close()
         await snapshots.clear()
     }
 
-    // MARK: Private
-
-    /// Takes in what a node or another program has told.
-    private func hear(_ news: NotifyBus.News) {
-        switch news {
-        case .committed(let revision): fanOut.committed(revision)
-        case .outside(let zone):
-            guard fanOut.zones.contains(zone) else { return }
-            Task { [weak self] in
-                do {
-                    try await self?.look(zone: zone)
-                } catch {
-                    // Whoever listens looks again in a moment, and tells what is wrong.
-                    return
-                }
-            }
-        }
-    }
-
-    private func position(of zone: String) async throws -> (
-        revision: ZoneRevision, hasOutside: Bool
-    ) {
-        try await typed {
-            try await pool.run { pg, _ in
-                let rows = try pg.query(
-                    """
-                    SELECT epoch, revision, EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1)
-                    FROM tidemark.zone WHERE zone = $1
-                    """,
-                    [zone]
-                )
-                guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
-                let revision = ZoneRevision(
-                    zone: zone,
-                    epoch: rows[0].text(0),
-                    revision: rows[0].integer(1) ?? 0
-                )
-                return (revision, rows[0].isTrue(2))
-            }
-        }
-    }
-
-    private static let busy = TidemarkError(
-        .unavailable,
-        "Other programs write to the zone's tables without a pause.",
-        fix: "Try again in a moment."
-    )
-
-    private static func cannotOpen(_ failure: PostgresFailure) -> TidemarkError {
-        TidemarkError(
-            .unusableFile,
-            "The database cannot be served: \(failure.message.trimmingCharacters(in: .whitespacesAndNewlines))",
-            fix:
-                "Check the address, that the server runs, and that the role may create schemas and tables."
-        )
-    }
-
-    /// Runs `body` in a transaction on a zone, anew when another program was in the way.
-    private func inTransaction<Result: Sendable>(
-        _ zone: String,
-        _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
-    ) async throws -> Result {
-        let (served, now) = (served, now)
-        let (result, reached) = try await typed { [pool] in
-            try await pool.run { pg, db in
-                for attempt in 1... {
-                    do {
-                        return try Self.transact(pg, db) {
-                            let transaction = try PostgresTransaction(
-                                pg,
-                                db,
-                                zone: zone,
-                                served: served,
-                                now: now()
-                            )
-                            let result = try body(transaction)
-                            try transaction.finish()
-                            return (result, transaction.state)
-                        }
-                    } catch is PostgresTransaction.Overtaken where attempt < Self.attemptsMax {
-                        continue
-                    } catch let failure as PostgresFailure
-                        where failure.isTransient && attempt < Self.attemptsMax
-                    {
-                        continue
-                    }
-                }
-                throw Self.busy
-            }
-        }
-        let revision = ZoneRevision(zone: zone, epoch: reached.epoch, revision: reached.revision)
-        fanOut.committed(revision)
-        bus.tell(revision)
-        return result
-    }
-
-    private func typed<Result>(_ body: () async throws -> Result) async throws -> Result {
-        do {
-            return try await body()
-        } catch let failure as PostgresFailure {
-            throw failure.typed()
-        } catch is PostgresTransaction.Overtaken {
-            throw Self.busy
-        }
-    }
-
-    private static func transact<Result>(
-        _ pg: PostgresConnection,
-        _ db: Database,
-        _ body: () throws -> Result
-    ) throws -> Result {
-        try pg.execute("BEGIN")
-        do {
-            var result: Result?
-            try db.inTransaction(.deferred) {
-                result = try body()
-                return .commit
-            }
-            try pg.execute("COMMIT")
-            guard let result else { throw PostgresTransaction.unknownZone }
-            return result
-        } catch {
-            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
-            throw error
-        }
-    }
+    /// Whether requests can be answered: asks the database for a zone.
+    public func probe() async throws { try await zones.probe() }
 }

@@ -40,6 +40,11 @@ public protocol SyncService: Sendable {
     /// The content hash of every table.
     func digest(zone: String) async throws -> ZoneDigest
 
+    /// Returns when the store answers, so that requests can be: `GET /readyz`.
+    ///
+    /// - Throws: Why not.
+    func probe() async throws
+
     // MARK: Push
 
     /// Whom the store tells what it commits, or hears that another node has committed.

@@ -62,4 +62,7 @@ public final class ReplaceableService: SyncService {
     public func digest(zone: String) async throws -> ZoneDigest {
         try await store.digest(zone: zone)
     }
+
+    /// Whether the store answers.
+    public func probe() async throws { try await store.probe() }
 }

@@ -110,7 +110,7 @@ import TidemarkGzip
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             try await server.send("POST /sync HTTP/1.1\r\nHost: test\r\n" + rest)
-            #expect(await server.log.first(containing: "POST /sync client went away") != nil)
+            #expect(await server.log.first(containing: "client went away") != nil)
         }
         #expect(service.calls.isEmpty)
     }

@@ -115,10 +115,12 @@ import TidemarkCore
         try await TestServer.run(ScriptedService()) { server in
             _ = try await server.send(.GET, "/healthz?token=hunter2")
             _ = try await server.send(.GET, "/nowhere")
-            let lines = server.log.all.filter { $0.contains(" ms") }
+            let lines = server.log.all.filter { $0.contains(" milliseconds=") }
             #expect(lines.count == 2)
-            #expect(lines[0].hasPrefix("info: GET /healthz 200 3 B "))
-            #expect(lines[1].hasPrefix("info: GET /nowhere 404 "))
+            #expect(lines[0].hasPrefix("info: answered bytes=3 method=GET milliseconds="))
+            #expect(lines[0].hasSuffix(" route=/healthz status=200"))
+            #expect(lines[1].contains(" code=unknownPath method=GET "))
+            #expect(lines[1].hasSuffix(" path=/nowhere route=unknown status=404"))
             #expect(!lines.joined().contains("hunter2"))
         }
     }

@@ -10,6 +10,7 @@ final class ScriptedService: SyncService {
     private let answer: Sync
     private let file: SnapshotFile?
     private let seen = NIOLockedValueBox<[Call]>([])
+    private let failure = NIOLockedValueBox<(any Error)?>(nil)
     private let releaseEvents = AsyncStream.makeStream(of: SnapshotFile.self)
 
     /// One request that reached the service.
@@ -58,6 +59,13 @@ final class ScriptedService: SyncService {
     }
 
     func schema(zone: String) async throws -> [UInt8] { Array("{}".utf8) }
+
+    func probe() async throws {
+        if let failure = failure.withLockedValue({ $0 }) { throw failure }
+    }
+
+    /// Lets the store fail from now on, or answer again.
+    func fail(_ error: (any Error)?) { failure.withLockedValue { $0 = error } }
 
     func digest(zone: String) async throws -> ZoneDigest { Self.digest(of: zone) }
 

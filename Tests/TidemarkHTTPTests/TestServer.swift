@@ -20,6 +20,9 @@ struct TestServer: Sendable {
     static func run(
         _ service: any SyncService,
         limits: Limits = .standard,
+        drain: Duration = .zero,
+        clock: any Clock<Duration> = ContinuousClock(),
+        registry: PrometheusRegistry = PrometheusRegistry(),
         body: @Sendable (TestServer) async throws -> Void
     ) async throws {
         let log = LogLines()
@@ -27,6 +30,10 @@ struct TestServer: Sendable {
             service: service,
             port: 0,
             limits: limits,
+            drain: drain,
+            clock: clock,
+            metrics: ServerMetrics(factory: registry),
+            exposition: registry.text,
             logger: log.logger
         )
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
@@ -84,7 +91,12 @@ struct TestServer: Sendable {
 /// A client that neither compresses nor decompresses on its own.
 private let plainClient = HTTPClient(
     eventLoopGroup: HTTPClient.defaultEventLoopGroup,
-    configuration: .init()
+    configuration: .init(
+        connectionPool: .init(
+            idleTimeout: .seconds(60),
+            concurrentHTTP1ConnectionsPerHostSoftLimit: 100
+        )
+    )
 )
 
 /// What a server logged.
@@ -114,7 +126,10 @@ struct LogLines: Sendable {
         }
 
         func log(event: LogEvent) {
-            let line = "\(event.level): \(event.message)"
+            let metadata = self.metadata.merging(event.metadata ?? [:]) { $1 }
+                .filter { $0.key != "hb.request.id" }
+                .sorted { $0.key < $1.key }.map { " \($0)=\($1)" }.joined()
+            let line = "\(event.level): \(event.message)\(metadata)"
             log.lines.withLockedValue { $0.append(line) }
             log.events.continuation.yield(line)
         }

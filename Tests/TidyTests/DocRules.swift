@@ -43,3 +43,10 @@ func missingProofs(_ path: String, _ text: String, source: (String) -> String?) 
 private func isCommand(_ text: String) -> Bool {
     text.contains(" -") || ["make ", "swift ", "tidemark "].contains { text.hasPrefix($0) }
 }
+
+/// Reports metrics that the page for operators does not explain.
+func unexplainedMetrics(in source: String, page: String) -> [Finding] {
+    source.matches(of: /"(tidemark_[a-z_]+)"/).map { String($0.output.1) }
+        .filter { !page.contains("`\($0)`") && !page.contains("`\($0){") }
+        .map { Finding("Docs/OPERATIONS.md", 1, "does not say what `\($0)` means") }
+}

@@ -23,6 +23,11 @@ struct Home {
             reason: "the one timer of all listeners"
         ),
         Home(
+            path: "Sources/TidemarkServer/GroupCommit/GroupCommitter.swift",
+            calls: ["async", "await", "Task {", "ContinuousClock"],
+            reason: "the shell that gathers requests; GroupQueue decides, GroupHandler answers"
+        ),
+        Home(
             path: "Sources/Tidemark/Session/SystemEnvironment.swift",
             calls: ["Date()", "UUID()", ".random("],
             reason: "the one place where a device takes time and randomness from the system"
@@ -51,6 +56,11 @@ struct Home {
             path: "Sources/TidemarkCLI/Commands/Serve.swift",
             calls: ["UUID()"],
             reason: "the random epoch of a new history"
+        ),
+        Home(
+            path: "Sources/TidemarkCLI/Commands/Bench.swift",
+            calls: ["UUID()"],
+            reason: "the random epoch of the zone that is measured"
         ),
         Home(
             path: "Sources/TidemarkTestSupport/Cluster.swift",

@@ -77,6 +77,13 @@ import Testing
         )
     }
 
+    @Test func `every metric is explained to those who watch it`() {
+        let text = { path in files.first { $0.path == path }?.text ?? "" }
+        let source = text("Sources/TidemarkServer/Metrics/MetricDefinition.swift")
+        #expect(source.contains("tidemark_"))
+        report(unexplainedMetrics(in: source, page: text("Docs/OPERATIONS.md")))
+    }
+
     @Test func `every test that the guarantees name is there`() {
         let path = "Docs/GUARANTEES.md"
         let page = files.first { $0.path == path }?.text ?? ""

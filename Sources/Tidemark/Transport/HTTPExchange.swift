@@ -25,6 +25,8 @@ struct HTTPExchange: Sendable {
         configuration.timeout.write = .seconds(60)
         // Less than a server's idle timeout, so that no request meets a connection about to close.
         configuration.connectionPool.idleTimeout = .seconds(20)
+        // One for each of the files that a process syncs with one server.
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
         // Whether and when to try again is for the session to say.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsMax

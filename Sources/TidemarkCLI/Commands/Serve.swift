@@ -1,4 +1,5 @@
 import ArgumentParser
+import CoreMetrics
 import Foundation
 import Logging
 import TidemarkCore
@@ -102,12 +103,23 @@ struct Serve: AsyncParsableCommand {
     )
     var rename: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "After SIGTERM, go on for so long while /readyz says 503, so that a load balancer notices.",
+            valueName: "seconds"
+        )
+    )
+    var drain = 0.0
+
     @Flag(help: "Log every request.")
     var verbose = false
 
     func validate() throws {
         guard (keepRevisions ?? 0) >= 0 else {
             throw ValidationError("--keep-revisions is a number of revisions, from 0.")
+        }
+        guard (0...3_600).contains(drain) else {
+            throw ValidationError("--drain is a number of seconds, up to an hour.")
         }
         guard store == nil else {
             guard file == nil, data == nil, exclude.isEmpty, !restored, rename.isEmpty else {
@@ -132,6 +144,8 @@ struct Serve: AsyncParsableCommand {
         try await Terminal.run {
             let address = try ListenAddress(listen)
             try address.requireLoopback()
+            let registry = PrometheusRegistry()
+            MetricsSystem.bootstrap(registry)
             let opened = try await open()
             for line in opened.lines { Terminal.line(line) }
             var logger = Logger(label: "tidemark") { StreamLogHandler.standardError(label: $0) }
@@ -140,6 +154,8 @@ struct Serve: AsyncParsableCommand {
                 service: opened.service,
                 host: address.host,
                 port: address.port,
+                drain: .seconds(drain),
+                exposition: registry.text,
                 logger: logger
             )
             try await application.run { port in

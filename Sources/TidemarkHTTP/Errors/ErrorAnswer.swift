@@ -21,8 +21,13 @@ enum ErrorAnswer {
     ) async throws -> Response {
         switch error {
         case let error as TidemarkError:
-            if error.code.status.kind == .serverError { context.logger.error("\(error)") }
-            return try await response(error, headers: [:], request: request)
+            if error.code.status.kind == .serverError {
+                context.logger.error(
+                    "the server cannot answer",
+                    metadata: ["code": "\(error.code.rawValue)", "error": "\(error)"]
+                )
+            }
+            return try await response(error, headers: [:], request: request, context: context)
         case let refusal as Refusal:
             return try await response(to: refusal, request: request, context: context)
         case let error as HTTPError where error.status == .notFound:
@@ -35,10 +40,17 @@ enum ErrorAnswer {
                 "The server is shutting down.",
                 fix: "Try again later."
             )
-            return try await response(error, headers: [:], request: request)
+            return try await response(error, headers: [:], request: request, context: context)
         default:
-            context.logger.error("\(request.method) \(request.uri.path) failed: \(error)")
-            return try await response(defect(context), headers: [:], request: request)
+            context.logger.error(
+                "the server failed",
+                metadata: [
+                    "method": "\(request.method)",
+                    "route": "\(RouteTable.route(context.endpointPath))", "error": "\(error)",
+                ]
+            )
+            let error = defect(context)
+            return try await response(error, headers: [:], request: request, context: context)
         }
     }
 
@@ -54,14 +66,21 @@ enum ErrorAnswer {
             let channel = context.channel
             channel.eventLoop.scheduleTask(in: lingerTime) { channel.close(promise: nil) }
         }
-        return try await response(refusal.error, headers: headers, request: request)
+        return try await response(
+            refusal.error,
+            headers: headers,
+            request: request,
+            context: context
+        )
     }
 
     private static func response(
         _ error: TidemarkError,
         headers: HTTPFields,
-        request: Request
+        request: Request,
+        context: ServerRequestContext
     ) async throws -> Response {
+        context.notes.code = error.code
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let json = Array(try encoder.encode(WireError(error)))

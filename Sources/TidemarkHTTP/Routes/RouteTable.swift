@@ -12,14 +12,17 @@ struct RouteTable {
     static let defaultZone = "main"
     /// The paths, for people who took a wrong one.
     static let summary = """
-        POST /sync, POST /fingerprints, GET /events, GET /snapshot, GET /schema, GET /digest and \
-        GET /healthz; for other zones than main POST /zones/{zone}/sync, \
+        POST /sync, POST /fingerprints, GET /events, GET /snapshot, GET /schema, GET /digest, \
+        GET /healthz, GET /readyz and GET /metrics; \
+        for other zones than main POST /zones/{zone}/sync, \
         POST /zones/{zone}/fingerprints, GET /zones/{zone}/events, GET /zones/{zone}/snapshot, \
         GET /zones/{zone}/schema and GET /zones/{zone}/digest
         """
 
     let service: any SyncService
     let bodyReader: BodyReader
+    let readiness: Readiness
+    let exposition: @Sendable () -> String
 
     /// Adds every route to a router.
     func add(to router: Router<ServerRequestContext>) {
@@ -38,6 +41,9 @@ struct RouteTable {
             add("\(prefix)/digest", .get, to: router, answer: digest.answer)
         }
         add("/healthz", .get, to: router, answer: HealthRoute().answer)
+        let ready = ReadyRoute(service: service, readiness: readiness)
+        add("/readyz", .get, to: router, answer: ready.answer)
+        add("/metrics", .get, to: router, answer: MetricsRoute(exposition: exposition).answer)
     }
 
     /// Adds one route, and an error for every other method on its path.
@@ -76,6 +82,28 @@ struct RouteTable {
     private static let methods: [HTTPRequest.Method] = [
         .get, .head, .post, .put, .patch, .delete, .options, .trace, .connect,
     ]
+}
+
+extension RouteTable {
+    /// What the route of a path that the server does not have is called.
+    static let unknown = "unknown"
+    private static let zonePrefix = "/zones/"
+    private static let zoneMax = 64
+
+    /// A route's name in logs and metrics, of which there are as many as routes.
+    static func route(_ endpoint: String?) -> String {
+        guard let endpoint, endpoint.hasPrefix("/") else { return unknown }
+        return endpoint
+    }
+
+    /// The zone in a path, as it is written there; nil when the route has none.
+    static func zone(in path: String, of route: String) -> Substring? {
+        guard route.hasPrefix(zonePrefix) else {
+            let isAboutServer = ["/healthz", "/readyz", "/metrics", unknown].contains(route)
+            return isAboutServer ? nil : Substring(defaultZone)
+        }
+        return path.dropFirst(zonePrefix.count).prefix { $0 != "/" }.prefix(zoneMax)
+    }
 }
 
 extension ServerRequestContext {

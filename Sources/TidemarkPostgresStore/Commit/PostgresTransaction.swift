@@ -107,6 +107,14 @@ final class PostgresTransaction: StoreTransaction {
         return request
     }
 
+    func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
+        do {
+            return .success(try attempt(body))
+        } catch let error as TidemarkError where pg.isUsable {
+            return .failure(error)
+        }
+    }
+
     func attempt<Result>(_ body: () throws -> Result) throws -> Result {
         let (before, notesBefore) = (state, notes)
         try pg.execute("SAVEPOINT attempt")

@@ -99,7 +99,19 @@ package final class PostgresConnection {
 
     /// Runs statements without parameters and without a result.
     package func execute(_ sql: String) throws {
-        _ = try checked(PQexec(handle, sql), sql)
+        PQclear(try checked(PQexec(handle, sql), sql))
+    }
+
+    /// Commits.
+    ///
+    /// PostgreSQL answers `COMMIT` of a transaction that has failed before with `ROLLBACK`, which is
+    /// no error to it.
+    package func commit() throws {
+        let result = try checked(PQexec(handle, "COMMIT"), "COMMIT")
+        defer { PQclear(result) }
+        guard String(cString: PQcmdStatus(result)) == "COMMIT" else {
+            throw PostgresFailure(state: "40000", message: "the transaction was rolled back")
+        }
     }
 
     /// Runs one statement once, without preparing it.
@@ -137,7 +149,7 @@ package final class PostgresConnection {
     private func prepare(_ sql: String) throws -> String {
         if let name = prepared[sql] { return name }
         let name = "t\(prepared.count + 1)"
-        _ = try checked(PQprepare(handle, name, sql, 0, nil), sql)
+        PQclear(try checked(PQprepare(handle, name, sql, 0, nil), sql))
         prepared[sql] = name
         return name
     }

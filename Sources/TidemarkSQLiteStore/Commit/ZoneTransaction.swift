@@ -63,10 +63,38 @@ package struct ZoneTransaction: StoreTransaction {
         table: ConflictPolicy, columns: [String: ConflictPolicy]
     ) { (schema.policy(of: table), schema.columnPolicies(of: table)) }
 
+    package func isolated<Success>(_ body: () throws -> Success) throws -> Result<
+        Success, any Error
+    > {
+        do {
+            if planted(PlantedBug.keepsEffectsOfRefusedRequest) { return .success(try body()) }
+            return .success(try inSavepoint(body))
+        } catch {
+            guard db.isInsideTransaction, !Self.endsTransaction(error) else { throw error }
+            return .failure(TidemarkError.typed(error, of: "the zone's file"))
+        }
+    }
+
+    /// Whether an error says that the database cannot go on, whoever asks it.
+    ///
+    /// A damaged page is not among them: whoever has rows in it gets the error, and nobody else.
+    private static func endsTransaction(_ error: any Error) -> Bool {
+        guard let code = (error as? DatabaseError)?.resultCode else { return false }
+        return [
+            .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOMEM, .SQLITE_INTERRUPT, .SQLITE_ABORT,
+            .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PROTOCOL,
+            .SQLITE_PERM, .SQLITE_NOLFS,
+        ].contains(code)
+    }
+
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
         // References are checked at the end of the change set.
         try ConnectionFlag.deferForeignKeys.set(true, in: db)
         if planted(PlantedBug.keepsEffectsOfRefused) { return try body() }
+        return try inSavepoint(body)
+    }
+
+    private func inSavepoint<Result>(_ body: () throws -> Result) throws -> Result {
         var result: Result?
         try db.inSavepoint {
             result = try body()

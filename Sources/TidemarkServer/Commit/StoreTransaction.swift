@@ -57,6 +57,14 @@ public protocol StoreTransaction {
     /// for.
     func recallIdentities(device: String?) throws
 
+    /// Runs one of several requests that share this transaction; when it throws, everything it did
+    /// is undone, and its error returned.
+    ///
+    /// - Throws: The error instead when the transaction cannot go on after it: the database is
+    ///   gone, its disk is full, or it has rolled everything back. No request of the transaction
+    ///   counts then.
+    func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error>
+
     /// Runs `body`; when it throws, everything it did is undone.
     func attempt<Result>(_ body: () throws -> Result) throws -> Result
 

@@ -26,9 +26,18 @@ public struct SyncHandler: Sendable {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused whole.
     public func handle(_ body: [UInt8], in transaction: some StoreTransaction) throws -> String {
+        try answer(body, in: transaction).text
+    }
+
+    /// Answers a request, and says in numbers what it was about.
+    func answer(
+        _ body: [UInt8],
+        in transaction: some StoreTransaction
+    ) throws -> (text: String, tally: SyncTally) {
         let request = try transaction.stage(body, limits: limits)
         if let question = request.question {
-            return try answer(question, of: request.device, in: transaction)
+            let text = try answer(question, of: request.device, in: transaction)
+            return (text, SyncTally())
         }
         try transaction.absorbOutsideChanges()
         let start = try transaction.zone()
@@ -67,7 +76,31 @@ public struct SyncHandler: Sendable {
         }
         try compact(transaction)
         let fingerprint = hasShape(of: start, request) ? try transaction.fingerprint(at: end) : nil
-        return answer(to: request, missed, verdicts, notes ?? [], of: start, end: end, fingerprint)
+        let text = answer(
+            to: request,
+            missed,
+            verdicts,
+            notes ?? [],
+            of: start,
+            end: end,
+            fingerprint
+        )
+        return (text, tally(of: verdicts, lag: start.revision - request.maxRevision))
+    }
+
+    private func tally(of verdicts: [Outcome], lag: Int64) -> SyncTally {
+        var tally = SyncTally()
+        for verdict in verdicts {
+            if verdict.isRepeated {
+                tally.repeated += 1
+            } else if verdict.revision == nil {
+                tally.conflicts += 1
+            } else {
+                tally.accepted += 1
+            }
+        }
+        tally.lag = lag
+        return tally
     }
 
     /// Refuses a request that does not fit what the zone is at.
@@ -97,6 +130,8 @@ public struct SyncHandler: Sendable {
         let body: String
         /// The revision it became; nil for a conflict.
         let revision: Int64?
+        /// Whether the verdict had been given before.
+        var isRepeated = false
     }
 
     /// Who made a change set, and when: by its author's clock, as far as that can be believed, else
@@ -131,7 +166,7 @@ public struct SyncHandler: Sendable {
                     fix: "Give every change set 128 new random bits as its id."
                 )
             }
-            return Outcome(body: verdict.body, revision: verdict.revision)
+            return Outcome(body: verdict.body, revision: verdict.revision, isRepeated: true)
         }
         let ancestry = try transaction.ancestry(of: envelope.after)
         do {

@@ -29,6 +29,7 @@ extension PlantedCase {
         PlantedCase(.leavesCascadesOutOfLog, rule: 7, "D", seed: 2),
         PlantedCase(.keepsTemporaryReferences, rule: 7, "C", .playerInFlight),
         PlantedCase(.swallowsRefusal, rule: 9, "E", .half),
+        PlantedCase(.keepsEffectsOfRefusedRequest, rule: 9, "A", .halfInGroup),
         PlantedCase(.dropsOutboxOnSnapshot, rule: 10, "C", .snapshotOverEdit),
         PlantedCase(.missesEvictedRows, rule: 10, "D", seed: 2),
         PlantedCase(.losesConflictRecords, rule: 11, "C", seed: 1),

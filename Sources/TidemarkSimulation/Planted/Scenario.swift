@@ -61,7 +61,7 @@ struct Scenario: Sendable {
 
 extension SimulatedServer {
     /// The rows as they are now.
-    fileprivate func rows() throws -> FileImage { try read { try FileImage($0) } }
+    func rows() throws -> FileImage { try read { try FileImage($0) } }
 }
 
 extension SimulatedDevice {

@@ -2,6 +2,7 @@
 import GRDB
 import Tidemark
 import TidemarkCore
+import TidemarkServer
 import TidemarkSQLite
 
 extension Scenario {
@@ -29,11 +30,27 @@ extension Scenario {
         "a good change set and one that breaks a reference",
         .brokenReference,
         "I12",
-        request(
-            rename("a")
-                + #",{"id":"\#(ids[1])","player":{"create":[-1],"attributes":{"-1":{"team_id":99}}}}"#
-        )
+        halfRequest
     )
+
+    private static let halfRequest = request(
+        rename("a")
+            + #",{"id":"\#(ids[1])","player":{"create":[-1],"attributes":{"-1":{"team_id":99}}}}"#
+    )
+
+    /// The same, and another device asks in the same transaction.
+    static let halfInGroup = Scenario(name: "a refused request in a group") { world in
+        let before = try (world.server.revision(), world.server.rows())
+        let group = [halfRequest, #"{"maxRevision":1}"#].map {
+            ZoneRequest(.sync, body: Array($0.utf8))
+        }
+        let results = try world.server.handle(group, crash: .never)
+        guard case .failure = results[0], case .success = results[1] else {
+            return Finding("I12", "server", "answers a refused request, or refuses its neighbour")
+        }
+        guard try (world.server.revision(), world.server.rows()) != before else { return nil }
+        return Finding("I12", "server", "a refused request has changed rows through its group")
+    }
 
     static let nameTwice = refused(
         "one name twice in an object",

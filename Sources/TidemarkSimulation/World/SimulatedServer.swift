@@ -20,8 +20,7 @@ final class SimulatedServer {
     private(set) var schema: SyncSchema
     /// The version of its tables.
     private(set) var version = 0
-    private let handler: SyncHandler
-    private let comparison: ComparisonHandler
+    private let handler: GroupHandler
     private(set) var database: DatabaseQueue
     /// Whether its process runs.
     var isUp = true
@@ -31,45 +30,43 @@ final class SimulatedServer {
     /// Serves a file that is there already.
     init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits) throws {
         (self.storage, self.schema) = (storage, schema)
-        handler = SyncHandler(limits: limits)
-        comparison = ComparisonHandler(limits: limits)
+        handler = GroupHandler(limits: limits)
         database = try storage.open(Self.fileName)
     }
 
     /// Answers a request in one transaction.
     func handle(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
-        guard let journal else { return try answer(body, crash: crash) }
-        return try journal.add(isLost: crash == .beforeCommit, { .sync(body, $0) }) {
-            try answer(body, crash: crash)
-        }
-    }
-
-    private func answer(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
-        var answer: [UInt8] = []
-        try inTransaction { db in
-            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
-            answer = Array(try handler.handle(body, in: transaction).utf8)
-            return crash == .beforeCommit ? .rollback : .commit
-        }
-        return answer
+        try handle(.init(.sync, body: body), crash) { .sync(body, $0) }
     }
 
     /// Compares ranges of a device's rows with the zone's.
     func compare(_ body: [UInt8]) throws -> [UInt8] {
-        guard let journal else { return try answer(comparison: body) }
-        return try journal.add(isLost: false, { .comparison(body, $0) }) {
-            try answer(comparison: body)
-        }
+        try handle(.init(.fingerprints, body: body), .never) { .comparison(body, $0) }
     }
 
-    private func answer(comparison body: [UInt8]) throws -> [UInt8] {
-        var answer: [UInt8] = []
+    private func handle(
+        _ request: ZoneRequest,
+        _ crash: Crash,
+        _ entry: (Result<[UInt8], TidemarkError>) -> Journal.Entry
+    ) throws -> [UInt8] {
+        let answer = { try self.handle([request], crash: crash)[0].get().body }
+        guard let journal else { return try answer() }
+        return try journal.add(isLost: crash == .beforeCommit, entry, answer)
+    }
+
+    /// Answers requests of several devices in one transaction.
+    func handle(
+        _ group: [ZoneRequest],
+        crash: Crash
+    ) throws -> [Result<ZoneAnswer, any Error>] {
+        var results: [Result<ZoneAnswer, any Error>] = []
         try inTransaction { db in
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
-            answer = Array(try comparison.handle(body, in: transaction).utf8)
-            return .commit
+            results = try handler.handle(group, in: transaction)
+            let isDone = crash != .beforeCommit && GroupHandler.isWorthCommitting(results)
+            return isDone ? .commit : .rollback
         }
-        return answer
+        return results
     }
 
     /// Copies the zone into a snapshot file.

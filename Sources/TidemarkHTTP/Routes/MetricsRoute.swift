@@ -1,0 +1,18 @@
+internal import HTTPTypes
+internal import Hummingbird
+
+/// `GET /metrics`: what the server counts, for Prometheus and whoever reads its text format.
+struct MetricsRoute {
+    let exposition: @Sendable () -> String
+
+    /// Answers one request.
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
+        -> Response
+    {
+        Response(
+            status: .ok,
+            headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: exposition()))
+        )
+    }
+}

@@ -1,0 +1,187 @@
+import GRDB
+import Synchronization
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+
+/// A zone's file while it is served: transactions on its tables as they are now.
+///
+/// SQLite runs on GRDB's own threads.
+final class ZoneFile: Sendable {
+    /// Makes a zone of the file in a transaction, or follows what was altered in it.
+    typealias Adopt =
+        @Sendable (Database, _ renames: [ColumnRename], _ isRestored: Bool) throws -> ZoneAdoption
+
+    /// Tables in the file that are not synced.
+    let skippedTables: [String]
+    /// What clients are told instead of the path.
+    private static let name = "the zone's file"
+
+    private let pool: DatabasePool
+    private let now: @Sendable () -> Int64
+    private let committed: @Sendable (ZoneState) -> Void
+    private let adopt: Adopt
+    private let served: Mutex<ServedSchema>
+
+    /// Opens a file, and adopts it when it is not a zone yet.
+    init(
+        path: String,
+        schemaSQL: String?,
+        renames: [ColumnRename],
+        isRestored: Bool,
+        now: @escaping @Sendable () -> Int64,
+        committed: @escaping @Sendable (ZoneState) -> Void,
+        adopt: @escaping Adopt
+    ) throws {
+        (self.now, self.adopt, self.committed) = (now, adopt, committed)
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        configuration.label = "tidemark.zone"
+        let pool = try TidemarkError.typingStorage(of: path) {
+            try DatabasePool(path: path, configuration: configuration)
+        }
+        self.pool = pool
+        let opened = try TidemarkError.typingStorage(of: path) {
+            try pool.writeWithoutTransaction { db in
+                try EngineConnection.flushCommits(of: db)
+                var opened: (adoption: ZoneAdoption, served: ServedSchema)?
+                try db.inTransaction(.immediate) {
+                    if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {
+                        try db.execute(sql: schemaSQL)
+                    }
+                    let adoption = try adopt(db, renames, isRestored)
+                    opened = (adoption, try ServedSchema(adoption.schema, in: db))
+                    return .commit
+                }
+                return opened
+            }
+        }
+        guard let opened else {
+            throw TidemarkError(
+                .unusableFile,
+                "The file cannot be adopted.",
+                fix: "Check that it can be written."
+            )
+        }
+        served = Mutex(opened.served)
+        skippedTables = opened.adoption.skipped
+    }
+
+    /// What the zone's tables are now.
+    var schema: SyncSchema { served.withLock(\.schema) }
+
+    /// Runs `body` in a transaction on the tables as they are now, which it may roll back.
+    func inTransaction<Result: Sendable>(
+        _ body:
+            @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> (
+                Result, Database.TransactionCompletion
+            )
+    ) async throws -> Result {
+        try await pool.writeWithoutTransaction { [self] db in
+            var result: Result?
+            var followed: ServedSchema?
+            var reached: ZoneState?
+            do {
+                try db.inTransaction(.immediate) {
+                    let current = try self.current(db)
+                    try EngineConnection.prepare(db, schema: current.schema)
+                    let transaction = try ZoneTransaction(
+                        db,
+                        schema: current.schema,
+                        hash: current.hash,
+                        now: self.now()
+                    )
+                    let (value, completion) = try body(transaction, current)
+                    result = value
+                    followed = completion == .commit ? current : nil
+                    reached = completion == .commit ? try transaction.zone() : nil
+                    return completion
+                }
+                // What was altered counts as known only when following it is on disk.
+                if let followed { self.served.withLock { $0 = followed } }
+                // On the writer's own queue, hence in the order of the commits.
+                if let reached { self.committed(reached) }
+            } catch {
+                throw TidemarkError.typed(error, of: Self.name)
+            }
+            guard let result else {
+                throw TidemarkError(
+                    .internalFailure,
+                    "A transaction ended without a result.",
+                    fix: "Please report this."
+                )
+            }
+            return result
+        }
+    }
+
+    /// Runs `body` in a transaction on the tables as they are now, and commits it.
+    func committing<Result: Sendable>(
+        _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> Result
+    ) async throws -> Result {
+        try await inTransaction { (try body($0, $1), .commit) }
+    }
+
+    /// Reads beside whoever writes.
+    func reading<Result: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await pool.read(body)
+        } catch {
+            throw TidemarkError.typed(error, of: Self.name)
+        }
+    }
+
+    /// Whether another program has written what nobody has taken in.
+    func hasNews(_ watch: OutsideWatch) async throws -> Bool {
+        do {
+            if !watch.isOpen { try await pool.read { _ in try watch.open() } }
+            return try await watch.hasNews()
+        } catch {
+            throw TidemarkError.typed(error, of: Self.name)
+        }
+    }
+
+    /// Closes the file.
+    func close() throws { try pool.close() }
+
+    /// The zone's tables as they are in the transaction: another program may have altered them.
+    private func current(_ db: Database) throws -> ServedSchema {
+        let known = served.withLock { $0 }
+        guard try ServedSchema.version(of: db) != known.version else { return known }
+        db.clearSchemaCache()
+        do {
+            return try ServedSchema(adopt(db, [], false).schema, in: db)
+        } catch let problem as UnsyncableSchema {
+            throw TidemarkError(
+                .unavailable,
+                "The tables of the zone's file were altered so that they cannot be synced.",
+                fix: "Mend them in the file. \(problem.description)"
+            )
+        }
+    }
+}
+
+/// The schema that a zone serves, as it is sent, and by what SQLite tells that it is still the
+/// same.
+struct ServedSchema: Hashable, Sendable {
+    let schema: SyncSchema
+    /// The schema as JSON.
+    let text: String
+    /// Its hash.
+    let hash: String
+    /// SQLite's number of the file's schema.
+    let version: Int
+
+    init(_ schema: SyncSchema, in db: Database) throws {
+        self.schema = schema
+        text = try SchemaText.encode(schema)
+        hash = ContentHash.of(text)
+        version = try Self.version(of: db)
+    }
+
+    static func version(of db: Database) throws -> Int {
+        try Int.fetchOne(db, sql: "PRAGMA main.schema_version") ?? 0
+    }
+}

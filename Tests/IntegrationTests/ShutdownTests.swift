@@ -1,0 +1,168 @@
+import Foundation
+import Synchronization
+import Testing
+import Tidemark
+import TidemarkCore
+
+extension IntegrationTests {
+    /// SIGTERM to a real server that has its hands full.
+    @Suite struct ShutdownTests {
+        private static let schema = """
+            CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, body BLOB);
+            """
+
+        /// The change sets that a server acknowledged.
+        private final class Ledger: Sendable {
+            private let ids = Mutex<Set<String>>([])
+            let answers = AsyncStream.makeStream(of: Void.self)
+
+            var answered: Set<String> { ids.withLock { $0 } }
+
+            func note(_ id: String) {
+                ids.withLock { _ = $0.insert(id) }
+                answers.continuation.yield()
+            }
+
+            /// Returns when there are so many answers.
+            func wait(for count: Int) async {
+                var left = count
+                for await _ in answers.stream {
+                    left -= 1
+                    if left == 0 { break }
+                }
+            }
+        }
+
+        /// Pushes until the server is gone.
+        private static func push(as client: Int, to server: Server, _ ledger: Ledger) async {
+            do {
+                let transport = try HTTPTransport(url: server.url)
+                for number in 0... {
+                    let id = UUID().uuidString.lowercased()
+                    try await push(id, "\(client)-\(number)", over: transport)
+                    ledger.note(id)
+                }
+            } catch {
+                // What it did is in its file.
+                ledger.answers.continuation.finish()
+            }
+        }
+
+        private static func push(
+            _ id: String,
+            _ label: String,
+            over transport: HTTPTransport
+        ) async throws {
+            let body =
+                #"{"maxRevision":0,"limit":1,"device":"\#(label)","changeSets":[{"id":"\#(id)","notes":"#
+                + #"{"create":[-1],"attributes":{"-1":{"label":"\#(label)"}}}}]}"#
+            _ = try await transport.sync(zone: "main", body: Array(body.utf8))
+        }
+
+        @Test
+        func `rules 3 4: SIGTERM under load cuts no request: what is committed was answered`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            let ledger = Ledger()
+            await withTaskGroup(of: Void.self) { tasks in
+                for client in 0..<20 {
+                    tasks.addTask { await Self.push(as: client, to: server, ledger) }
+                }
+                await ledger.wait(for: 200)
+                server.program.signalled(SIGTERM)
+                await tasks.waitForAll()
+            }
+            let result = try await server.program.finished()
+            #expect(result.status == 0, "\(result.errors)")
+            let rows = try await workshop.sqlite3("zone.sqlite", "SELECT id FROM tidemark_verdict")
+            let committed = Set(rows.split(separator: "\n").map(String.init))
+            let answered = ledger.answered
+            #expect(answered.count >= 200)
+            #expect(answered.subtracting(committed) == [], "answered and not there")
+            #expect(committed.subtracting(answered) == [], "done and not answered")
+        }
+
+        @Test
+        func `a snapshot that is read slowly arrives whole although the server was told to stop`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3(
+                "zone.sqlite",
+                Self.schema + """
+                    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 160)
+                    INSERT INTO notes (label, body) SELECT i, randomblob(100000) FROM n;
+                    """
+            )
+            let server = try await workshop.serve("zone.sqlite")
+            // Fast enough for a test, slow enough for the sockets' buffers to be full at the end.
+            let arguments = ["-sS", "-v", "--limit-rate", "8M", "-o", workshop.path("snapshot.gz")]
+            let script = #"exec curl "$@" 2>&1"#
+            let curl = try workshop.start(
+                "sh",
+                ["-c", script, "curl"] + arguments + [server.url + "/snapshot"]
+            )
+            let line = try await curl.line(with: "Content-Length: ")
+            server.program.signalled(SIGTERM)
+            let got = try await curl.finished()
+            #expect(got.status == 0, "\(got.output.suffix(500))")
+            let stopped = try await server.program.finished()
+            #expect(stopped.status == 0, "\(stopped.errors)")
+            let file = try FileManager.default.attributesOfItem(
+                atPath: workshop.path("snapshot.gz")
+            )
+            let length = line.split(separator: " ").last.flatMap {
+                Int($0.trimmingCharacters(in: .whitespacesAndNewlines))
+            }
+            #expect(file[.size] as? Int == length)
+        }
+
+        @Test func `readyz says at once that the server stops, while it goes on to answer`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve([
+                "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0", "--drain", "3000",
+            ])
+            func status(_ path: String) async throws -> String {
+                let arguments = ["-s", "-o", "/dev/null", "-w", "%{http_code}", server.url + path]
+                return try await workshop.start("curl", arguments).finished().output
+            }
+            #expect(try await status("/readyz").hasPrefix("200"))
+            server.program.signalled(SIGTERM)
+            // The signal takes a moment to arrive, and there is no other sign of it than this.
+            while try await status("/readyz").hasPrefix("200") { await Task.yield() }
+            #expect(try await status("/readyz").hasPrefix("503"))
+            #expect(try await status("/healthz").hasPrefix("200"))
+            let transport = try HTTPTransport(url: server.url)
+            try await Self.push(UUID().uuidString, "late", over: transport)
+            let count = try await workshop.sqlite3("zone.sqlite", "SELECT count(*) FROM notes")
+            #expect(count == "1")
+            try await server.program.killed()
+        }
+
+        @Test func `a server shows its metrics and does not log what travels`() async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve([
+                "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0", "--verbose",
+            ])
+            let transport = try HTTPTransport(url: server.url)
+            try await Self.push(UUID().uuidString, "hunter2", over: transport)
+            let page = try await workshop.run("curl", "-s", server.url + "/metrics").output
+            #expect(page.contains("\ntidemark_pushes_total 1\n"))
+            #expect(
+                page.contains("\ntidemark_build_info{version=\"\(TidemarkVersion.current)\"} 1\n")
+            )
+            server.program.signalled(SIGTERM)
+            let said = try await server.program.finished()
+            #expect(said.errors.contains("route=/sync"))
+            #expect(said.errors.contains("status=200"))
+            #expect(!said.errors.contains("hunter2"))
+        }
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import Testing
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLiteStore
+import TidemarkTestSupport
+
+/// Several devices' requests in one transaction: each as if it were alone.
+@Suite struct GroupHandlerTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE CHECK (text <> ''));
+        INSERT INTO notes VALUES (1, 'first');
+        """
+
+    private static func id(_ number: Int) -> String {
+        "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
+    }
+
+    private static func request(_ number: Int, text: String) -> String {
+        #"{"maxRevision":1,"device":"\#(number)","changeSets":[{"id":"\#(id(number))","notes":{"create":[-1],"#
+            + #""attributes":{"-1":{"text":"\#(text)"}}}}]}"#
+    }
+
+    /// A store whose first transaction stands still until as many requests are there as wanted.
+    private struct Zone {
+        let store: EmbeddedStore
+        let folder: URL
+        let latch = Latch()
+        let arrivals = ArrivalWatch()
+
+        init(_ schema: String, limits: Limits = .standard) throws {
+            folder = try TestZone.newFolder()
+            let path = folder.appending(path: "zone.sqlite").path
+            try TestZone.write(schema, to: path)
+            store = try EmbeddedStore(
+                path: path,
+                newEpoch: UUID(),
+                limits: limits,
+                now: latch.passing,
+                metrics: ServerMetrics(factory: arrivals)
+            )
+        }
+
+        /// Sends bodies so that they arrive in their order while a first request is in flight.
+        func together(_ bodies: [String]) async throws -> [Result<String, any Error>] {
+            latch.close()
+            let first = Task { try await store.sync(zone: "main", body: [UInt8](Self.pull.utf8)) }
+            await latch.somebodyWaits()
+            await arrivals.next()
+            var tasks: [Task<String, any Error>] = []
+            for body in bodies {
+                let task = Task {
+                    let answer = try await store.sync(zone: "main", body: Array(body.utf8))
+                    return String(decoding: answer, as: UTF8.self)
+                }
+                tasks.append(task)
+                await arrivals.next()
+            }
+            latch.open()
+            _ = try await first.value
+            var results: [Result<String, any Error>] = []
+            for task in tasks { results.append(await task.result) }
+            return results
+        }
+
+        private static let pull = #"{"maxRevision":1}"#
+
+        func revision() async throws -> Int64 { try await store.state().revision }
+    }
+
+    @Test func `rule 2: a bad request in the middle of a group harms nobody else`() async throws {
+        let zone = try Zone(Self.schema)
+        let results = try await zone.together([
+            Self.request(1, text: "one"),
+            "no JSON at all",
+            Self.request(2, text: "two"),
+            // Refused at its second change set, when the first has been written already.
+            #"{"maxRevision":1,"device":"3","changeSets":[{"id":"\#(Self.id(30))","notes":{"create":[-1],"#
+                + #""attributes":{"-1":{"text":"three"}}}},{"id":"\#(Self.id(31))","notes":{"create":[-2],"#
+                + #""attributes":{"-2":{"text":""}}}}]}"#,
+            Self.request(4, text: "four"),
+        ])
+        let codes = results.map { result -> String in
+            switch result {
+            case .success: "ok"
+            case .failure(let error): (error as? TidemarkError)?.code.rawValue ?? "\(error)"
+            }
+        }
+        #expect(codes == ["ok", "malformedRequest", "ok", "constraintViolated", "ok"])
+        #expect(try await zone.revision() == 4)
+        let answer = try Answer(
+            try await zone.store.sync(zone: "main", body: Array(#"{"maxRevision":1}"#.utf8))
+        )
+        let texts = answer.changeSets.compactMap { set in
+            set.ids("create", "notes")?.first.flatMap {
+                set.attributes("notes", "\($0)")?["text"] as? String
+            }
+        }
+        #expect(texts == ["one", "two", "four"])
+    }
+
+    @Test func `order of arrival is order of commit, and each sees those before it`() async throws {
+        let zone = try Zone(Self.schema)
+        let results = try await zone.together((1...20).map { Self.request($0, text: "n\($0)") })
+        for (index, result) in results.enumerated() {
+            let answer = try Answer(Array(try result.get().utf8))
+            #expect(answer.revisions.compactMap(\.self) == Array(2...(index + 2)))
+        }
+    }
+
+    @Test func `two who want the same unique value in one group: the first has it`() async throws {
+        let zone = try Zone(Self.schema)
+        let results = try await zone.together([
+            Self.request(1, text: "mine"), Self.request(2, text: "mine"),
+        ])
+        let answers = try results.map { try Answer(Array($0.get().utf8)) }
+        #expect(answers[0].changeSets.map(\.isConflict) == [false])
+        #expect(answers[1].changeSets.last?.isConflict == true)
+        #expect(answers[1].changeSets.last?.rules == ["unique"])
+    }
+
+    @Test func `rule 3, case 18: twice the same request in one group is one revision`()
+        async throws
+    {
+        let zone = try Zone(Self.schema)
+        let body = Self.request(1, text: "once")
+        let results = try await zone.together([body, body, body])
+        let texts = try results.map { try $0.get() }
+        #expect(texts[0] == texts[1])
+        #expect(texts[0] == texts[2])
+        #expect(try await zone.revision() == 2)
+    }
+
+    @Test func `answers that grow too large end a group early, and everybody is answered`()
+        async throws
+    {
+        var limits = Limits.standard
+        limits.groupBytesMax = 600
+        let zone = try Zone(Self.schema, limits: limits)
+        let results = try await zone.together((1...9).map { Self.request($0, text: "n\($0)") })
+        for result in results { _ = try result.get() }
+        #expect(try await zone.revision() == 10)
+    }
+}
