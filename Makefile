@@ -18,7 +18,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build release test lint format kills demo demo-verify prove clean
+.PHONY: help setup build release test lint format kills node-kills demo demo-verify prove clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ format: ## Lay out the sources
 kills: setup ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
 	@$(STAGE) "Building the package and its tests" swift build --build-tests
 	@TIDEMARK_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) swift test --skip-build --filter KillTests
+
+node-kills: setup ## End nodes, backends and PostgreSQL KILLS times (1000), and lose nothing
+	@$(STAGE) "Building the package and its tests" swift build --build-tests
+	@TIDEMARK_NODE_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) swift test --skip-build --filter NodeKillTests
 
 demo: setup ## Sync a world of cities between three devices, and prove it
 	@$(STAGE) "Building tidemark ($(CONFIG))" swift build -c $(CONFIG) --product tidemark

@@ -19,9 +19,13 @@
 /// | `tidemark.capture` | a record's row before and after a statement, until a revision has it |
 /// | `tidemark.outside` | a transaction of another program that captured something |
 enum Bookkeeping {
+    /// The version of these tables, and of the functions and triggers beside them.
+    static let layout = 1
+
     static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark.served (
             id int PRIMARY KEY CHECK (id = 1),
+            layout int NOT NULL,
             namespace text NOT NULL,
             zone_column text,
             tables text NOT NULL

@@ -34,14 +34,16 @@ struct OpenDatabase {
 
     private func prepare() throws -> PostgresSchema {
         try pg.query("SELECT pg_advisory_xact_lock(\(Self.lock))")
-        try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark")
-        try pg.execute(JSONFunctions.sql)
-        try pg.execute(FingerprintSQL.functions)
-        try pg.execute(Bookkeeping.sql)
-        var served = try PostgresSchema.load(pg, policies: options.policies)
+        // Nothing is made anew while others may be at work: that would wait for them, and they for it.
+        let isMade = try pg.text("SELECT to_regclass('tidemark.served')") != nil
+        var served = isMade ? try PostgresSchema.load(pg, policies: options.policies) : nil
         if let served {
             try refuseOther(served)
         } else {
+            try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark")
+            try pg.execute(JSONFunctions.sql)
+            try pg.execute(FingerprintSQL.functions)
+            try pg.execute(Bookkeeping.sql)
             try pg.execute(CaptureTriggers.sharedSQL)
             try create()
             served = try PostgresSchema.load(pg, policies: options.policies)
@@ -76,7 +78,7 @@ struct OpenDatabase {
         for statement in made.2 { try pg.execute(statement) }
         try scratch.write { try ImportRows(pg: pg, db: $0, tables: made.1).run() }
         try pg.query(
-            "INSERT INTO tidemark.served VALUES (1, $1, $2, $3)",
+            "INSERT INTO tidemark.served VALUES (1, \(Bookkeeping.layout), $1, $2, $3)",
             [options.namespace, Self.zoneColumn(made.0), try SchemaText.encode(made.0)]
         )
     }
@@ -116,6 +118,9 @@ struct OpenDatabase {
 
     /// Makes a zone, unless it is there; rows that it has already are its first revision.
     private func add(_ zone: String, _ served: PostgresSchema) throws {
+        guard try pg.text("SELECT 1 FROM tidemark.zone WHERE zone = $1", [zone]) == nil else {
+            return
+        }
         let rows = served.tables.values.map {
             "EXISTS (SELECT 1 FROM \($0.name) AS t WHERE \($0.inZone("t")))"
         }.joined(separator: " OR ")

@@ -26,8 +26,17 @@ struct PostgresSchema: Hashable, Sendable {
         _ pg: PostgresConnection,
         policies: [String: ConflictPolicy]
     ) throws -> PostgresSchema? {
-        let rows = try pg.query("SELECT namespace, zone_column, tables FROM tidemark.served")
+        let rows = try pg.query(
+            "SELECT namespace, zone_column, tables, layout FROM tidemark.served"
+        )
         guard !rows.isEmpty else { return nil }
+        guard rows[0].integer(3) == Int64(Bookkeeping.layout) else {
+            throw TidemarkError(
+                .unusableFile,
+                "The database was served by another version of Tidemark, whose bookkeeping has another layout.",
+                fix: "Serve it with that version."
+            )
+        }
         let (namespace, zoneColumn) = (rows[0].text(0), rows[0][1])
         let known = try SchemaText.decode(rows[0].text(2))
         let schema = SyncSchema(tables: known.tables, policies: policies, history: known.history)
