@@ -22,6 +22,7 @@ struct Serve: AsyncParsableCommand {
               tidemark serve chinook.sqlite
               tidemark serve --schema schema.sql --data ./data --listen 127.0.0.1:9000
               tidemark serve --store postgres://tidemark@localhost/app --schema schema.sql
+              tidemark serve --store postgres://tidemark@localhost/app --adopt
             """
     )
 
@@ -51,6 +52,22 @@ struct Serve: AsyncParsableCommand {
         )
     )
     var zone: [String] = []
+
+    @Flag(
+        help: ArgumentHelp(
+            "With --store, take the tables that are in the database, once.",
+            discussion: "They stay as they are, for their other programs too."
+        )
+    )
+    var adopt = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --adopt, the column that holds the zone, first in every primary key. Without it, all rows are of the zone main.",
+            valueName: "column"
+        )
+    )
+    var zoneColumn: String?
 
     @Option(
         help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder")
@@ -122,14 +139,22 @@ struct Serve: AsyncParsableCommand {
             throw ValidationError("--drain is a number of seconds, up to an hour.")
         }
         guard store == nil else {
-            guard file == nil, data == nil, exclude.isEmpty, !restored, rename.isEmpty else {
+            guard file == nil, data == nil, !restored, rename.isEmpty else {
                 throw ValidationError(
-                    "--store goes with --schema, --zone, --policy and --keep-revisions only."
+                    "A file, --data, --restored and --rename belong to the embedded store, not to --store."
                 )
+            }
+            guard schema == nil || !adopt else {
+                throw ValidationError("Give either --schema or --adopt.")
+            }
+            guard adopt || exclude.isEmpty && zoneColumn == nil else {
+                throw ValidationError("--exclude and --zone-column belong to --adopt.")
             }
             return
         }
-        guard zone.isEmpty else { throw ValidationError("--zone belongs to --store.") }
+        guard zone.isEmpty, !adopt, zoneColumn == nil else {
+            throw ValidationError("--zone, --adopt and --zone-column belong to --store.")
+        }
         guard (file != nil) != (schema != nil) else {
             throw ValidationError(
                 "Give either a SQLite file, --schema FILE.sql with --data DIR, or --store URL."
@@ -181,6 +206,8 @@ struct Serve: AsyncParsableCommand {
         options.schemaSQL = try schema.map { try Self.text(of: $0) }
         (options.policies, options.limits) = (policies, limits)
         if !zone.isEmpty { options.zones = zone }
+        (options.adopts, options.zoneColumn) = (adopt, zoneColumn)
+        options.excluding = Set(exclude)
         let opened = try await PostgresStore(options)
         try refuseUnknown(policies, in: opened.schema)
         var lines: [String] = []

@@ -46,7 +46,9 @@ enum CaptureTriggers {
         let into = "INSERT INTO tidemark.capture (zone, tbl, key, before, after)"
         return """
             CREATE OR REPLACE FUNCTION \(function)() RETURNS trigger
-            LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+            LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+            SET timezone = 'UTC' SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres'
+            SET extra_float_digits = 1 AS $$
             DECLARE
                 is_outside boolean := coalesce(current_setting('tidemark.engine', true), '') <> 'on';
             BEGIN

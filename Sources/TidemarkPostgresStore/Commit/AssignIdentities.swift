@@ -40,6 +40,15 @@ extension PostgresTransaction {
     /// An id is never given twice, also when its record is long gone.
     private func assign(_ table: SyncedTable, _ ord: Int, _ device: String?) throws {
         guard let stored = self.table(table.name) else { return }
+        if let sequence = stored.sequence {
+            let count = try staged.creationCount(table, ord)
+            let ids = try pg.query(
+                "SELECT nextval($1::regclass) FROM generate_series(1, $2::int)",
+                [sequence, "\(count)"]
+            ).map { $0.integer(0) ?? 0 }
+            try staged.assign(table, ord, ids: ids)
+            return try keepMap(table, ord, device, from: ids.min() ?? 1)
+        }
         let id = stored.column(table.key[0], "t")
         let first =
             try pg.integer(
@@ -58,6 +67,15 @@ extension PostgresTransaction {
             """,
             [zoneName, table.name, "\(first + Int64(count))"]
         )
+        try keepMap(table, ord, device, from: first)
+    }
+
+    private func keepMap(
+        _ table: SyncedTable,
+        _ ord: Int,
+        _ device: String?,
+        from first: Int64
+    ) throws {
         guard let device else { return }
         let given = try String.fetchOne(
             db.cachedStatement(

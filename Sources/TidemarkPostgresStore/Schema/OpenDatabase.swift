@@ -45,7 +45,7 @@ struct OpenDatabase {
             try pg.execute(FingerprintSQL.functions)
             try pg.execute(Bookkeeping.sql)
             try pg.execute(CaptureTriggers.sharedSQL)
-            try create()
+            try options.adopts ? adopt() : create()
             served = try PostgresSchema.load(pg, policies: options.policies)
             for table in served?.tables.values.sorted(by: { $0.table.name < $1.table.name }) ?? [] {
                 try pg.execute(CaptureTriggers.install(table))
@@ -54,6 +54,32 @@ struct OpenDatabase {
         guard let served else { throw Self.nothingToServe }
         for zone in options.zones { try add(zone, served) }
         return served
+    }
+
+    /// Takes the tables that are there.
+    private func adopt() throws {
+        let adoption = AdoptTables(
+            pg: pg,
+            namespace: options.namespace,
+            zoneColumn: options.zoneColumn,
+            excluding: options.excluding
+        )
+        let statements = try adoption.statements()
+        let scratch = try DatabaseQueue()
+        let schema = try scratch.write { db in
+            for statement in statements { try db.execute(sql: statement) }
+            return try SchemaIntrospection(db).validated(policies: options.policies)
+        }
+        guard !schema.tables.isEmpty else { throw Self.nothingToServe }
+        try adoption.deferReferences()
+        try note(schema, zoneColumn: options.zoneColumn)
+    }
+
+    private func note(_ schema: SyncSchema, zoneColumn: String?) throws {
+        try pg.query(
+            "INSERT INTO tidemark.served VALUES (1, \(Bookkeeping.layout), $1, $2, $3)",
+            [options.namespace, zoneColumn, try SchemaText.encode(schema)]
+        )
     }
 
     /// Makes the tables of the schema.
@@ -77,10 +103,7 @@ struct OpenDatabase {
         try refuseTaken(made.1)
         for statement in made.2 { try pg.execute(statement) }
         try scratch.write { try ImportRows(pg: pg, db: $0, tables: made.1).run() }
-        try pg.query(
-            "INSERT INTO tidemark.served VALUES (1, \(Bookkeeping.layout), $1, $2, $3)",
-            [options.namespace, Self.zoneColumn(made.0), try SchemaText.encode(made.0)]
-        )
+        try note(made.0, zoneColumn: Self.zoneColumn(made.0))
     }
 
     private static func zoneColumn(_ schema: SyncSchema) -> String {

@@ -78,6 +78,10 @@ enum PostgresCatalog {
             zoneColumn: zoneColumn,
             types: Dictionary(uniqueKeysWithValues: names.map { ($0.0, $0.1) }),
             defaults: names.reduce(into: [:]) { $0[$1.0] = $1.2 },
+            sequence: try pg.text(
+                "SELECT pg_get_serial_sequence($1, $2)",
+                ["\(SQLText.name(namespace)).\(SQLText.name(table.name))", table.key[0]]
+            ),
             uniques: try uniques(table, namespace, zoneColumn, pg)
         )
     }

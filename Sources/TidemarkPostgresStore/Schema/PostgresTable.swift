@@ -15,6 +15,8 @@ struct PostgresTable: Hashable, Sendable {
     let types: [String: String]
     /// The expression of each column's default, in PostgreSQL's SQL.
     var defaults: [String: String] = [:]
+    /// The sequence that gives ids to whoever inserts without one, in PostgreSQL's SQL.
+    var sequence: String?
     /// The columns of each unique index, without the zone, by its name; empty for expressions.
     var uniques: [String: [String]] = [:]
 
@@ -26,7 +28,7 @@ struct PostgresTable: Hashable, Sendable {
 
     /// The kind of a column.
     func kind(_ column: String) -> PostgresType {
-        PostgresType(named: base(types[column] ?? "text"))
+        PostgresType(column: types[column] ?? "text")
     }
 
     /// The type of a column, for casts.
@@ -73,19 +75,6 @@ struct PostgresTable: Hashable, Sendable {
     func matches(_ alias: String, staged: String = "s") -> String {
         ([inZone(alias)] + table.key.map { "\(column($0, alias)) = \(self.staged($0, staged))" })
             .joined(separator: " AND ")
-    }
-
-    /// Drops the length of `character varying(20)` and the precision of `numeric(10,2)`.
-    private func base(_ type: String) -> String {
-        type.split(separator: "(").first.map { $0.trimmingSuffix(" ") } ?? type
-    }
-}
-
-extension Substring {
-    fileprivate func trimmingSuffix(_ character: Character) -> String {
-        var text = self
-        while text.last == character { text.removeLast() }
-        return String(text)
     }
 }
 

@@ -31,6 +31,12 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
             }
     }
 
+    /// The kind of a column of a type with its length or precision, such as `numeric(10,2)`.
+    init(column type: String) {
+        let base = type.prefix { $0 != "(" }
+        self.init(named: String(base.reversed().drop { $0 == " " }.reversed()))
+    }
+
     /// A column's value as canonical JSON.
     func json(_ expression: String) -> String {
         switch self {

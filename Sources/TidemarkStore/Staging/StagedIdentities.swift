@@ -65,6 +65,38 @@ extension StagedRequest {
         return db.changesCount
     }
 
+    /// How many records a change set creates in a table.
+    package func creationCount(_ table: SyncedTable, _ ord: Int) throws -> Int {
+        try Int.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT count(*) FROM temp.tidemark_staged
+                    WHERE ord = ? AND tbl = ? AND operation = 'create'
+                    """
+            ),
+            arguments: [ord, table.name]
+        ) ?? 0
+    }
+
+    /// Gives the new records of a table ids that the store has drawn, in their order.
+    package func assign(_ table: SyncedTable, _ ord: Int, ids: [Int64]) throws {
+        do {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO temp.tidemark_assigned
+                    SELECT s.tbl, CAST(s.key AS INTEGER), i.value FROM (
+                        SELECT *, row_number() OVER (ORDER BY rec) - 1 AS place
+                        FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1 AND operation = 'create'
+                    ) AS s JOIN json_each(?3) AS i ON i.key = s.place
+                    """
+            ).execute(arguments: [
+                table.name, ord, "[\(ids.map(String.init).joined(separator: ","))]",
+            ])
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            throw Self.usedTemporaryId(table, ord)
+        }
+    }
+
     /// A temporary id that stands for two records.
     package static func usedTemporaryId(_ table: SyncedTable, _ ord: Int) -> Violation {
         .refusal(
