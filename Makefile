@@ -18,7 +18,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build release test lint format kills node-kills demo demo-verify prove clean
+.PHONY: help setup build release test lint format kills node-kills demo demo-postgres demo-verify prove clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,11 @@ demo: setup ## Sync a world of cities between three devices, and prove it
 	@$(STAGE) "Building tidemark ($(CONFIG))" swift build -c $(CONFIG) --product tidemark
 	@$(STAGE) "Running the demo" \
 		Examples/Cities/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
+
+demo-postgres: setup ## Two servers on one PostgreSQL, with psql beside them; kill both kinds
+	@$(STAGE) "Building tidemark ($(CONFIG))" swift build -c $(CONFIG) --product tidemark
+	@$(STAGE) "Running the demo" \
+		Examples/Postgres/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
 
 prove: setup ## Plant bugs one at a time, and show what notices each
 	@$(STAGE) "Building tidemark (debug)" swift build --product tidemark

@@ -17,12 +17,14 @@ public final class PostgresStore: SyncService {
         public var address: String
         /// Statements in SQLite's words that make the tables when the database is not served yet.
         public var schemaSQL: String?
+        /// An SQLite file whose tables and rows are copied when the database is not served yet.
+        public var filePath: String?
         /// Whether the tables that are there are taken, when the database is not served yet.
         public var adopts = false
         /// With ``adopts``, the column that holds the zone, first in every key; nil: all rows are
         /// of the zone `main`.
         public var zoneColumn: String?
-        /// With ``adopts``, tables to leave alone.
+        /// Tables to leave alone.
         public var excluding: Set<String> = []
         /// PostgreSQL's schema in which the tables are.
         public var namespace = "public"

@@ -23,6 +23,7 @@ struct Serve: AsyncParsableCommand {
               tidemark serve --schema schema.sql --data ./data --listen 127.0.0.1:9000
               tidemark serve --store postgres://tidemark@localhost/app --schema schema.sql
               tidemark serve --store postgres://tidemark@localhost/app --adopt
+              tidemark serve chinook.sqlite --store postgres://tidemark@localhost/app
             """
     )
 
@@ -139,16 +140,16 @@ struct Serve: AsyncParsableCommand {
             throw ValidationError("--drain is a number of seconds, up to an hour.")
         }
         guard store == nil else {
-            guard file == nil, data == nil, !restored, rename.isEmpty else {
+            guard data == nil, !restored, rename.isEmpty else {
                 throw ValidationError(
-                    "A file, --data, --restored and --rename belong to the embedded store, not to --store."
+                    "--data, --restored and --rename belong to the embedded store, not to --store."
                 )
             }
-            guard schema == nil || !adopt else {
-                throw ValidationError("Give either --schema or --adopt.")
+            guard [file != nil, schema != nil, adopt].filter({ $0 }).count <= 1 else {
+                throw ValidationError("Give one of a file, --schema and --adopt.")
             }
-            guard adopt || exclude.isEmpty && zoneColumn == nil else {
-                throw ValidationError("--exclude and --zone-column belong to --adopt.")
+            guard adopt || zoneColumn == nil else {
+                throw ValidationError("--zone-column belongs to --adopt.")
             }
             return
         }
@@ -203,6 +204,7 @@ struct Serve: AsyncParsableCommand {
         let policies = try policies()
         guard let store else { return try await openFile(policies, limits) }
         var options = PostgresStore.Options(address: store, newEpoch: UUID())
+        options.filePath = try file.map { try Self.existing($0) }
         options.schemaSQL = try schema.map { try Self.text(of: $0) }
         (options.policies, options.limits) = (policies, limits)
         if !zone.isEmpty { options.zones = zone }
@@ -288,19 +290,21 @@ struct Serve: AsyncParsableCommand {
     }
 
     private func zonePath() throws -> String {
-        if let file {
-            guard FileManager.default.fileExists(atPath: file) else {
-                throw TidemarkError(
-                    .unusableFile,
-                    "There is no file \(file).",
-                    fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR."
-                )
-            }
-            return file
-        }
+        if let file { return try Self.existing(file) }
         let folder = data ?? "."
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         return "\(folder)/\(EmbeddedStore.zoneName).sqlite"
+    }
+
+    private static func existing(_ file: String) throws -> String {
+        guard FileManager.default.fileExists(atPath: file) else {
+            throw TidemarkError(
+                .unusableFile,
+                "There is no file \(file).",
+                fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR."
+            )
+        }
+        return file
     }
 
     private static func text(of path: String) throws -> String {

@@ -14,6 +14,8 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
     package var constraint: String?
     /// The statement that failed.
     package var sql: String?
+    /// Whether nothing has been done yet, so that another connection may begin.
+    package var isBeforeBegin = false
 
     package var description: String { state.isEmpty ? message : "\(state): \(message)" }
 

@@ -13,6 +13,7 @@ final class ZoneConnections: Sendable {
     private let fanOut: FanOut
     private let bus: NotifyBus
     private let now: @Sendable () -> Int64
+    private let connectionsMax: Int
 
     /// How often a transaction is begun anew that another program was in the way of.
     static let attemptsMax = 10
@@ -31,6 +32,7 @@ final class ZoneConnections: Sendable {
         } catch let failure as PostgresFailure {
             throw Self.cannotOpen(failure)
         }
+        connectionsMax = options.connectionsMax
         now = options.now ?? SystemClock.milliseconds
         self.fanOut = fanOut
         bus = NotifyBus(address: options.address)
@@ -48,8 +50,8 @@ final class ZoneConnections: Sendable {
         _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
         let (served, now) = (served, now)
-        let (result, reached) = try await typed { [pool] in
-            try await pool.run { pg, db in
+        let (result, reached) = try await typed { [self] in
+            try await onLivingConnection { pg, db in
                 try Self.insisting {
                     try Self.transact(pg, db) {
                         let transaction = try PostgresTransaction(
@@ -113,6 +115,23 @@ final class ZoneConnections: Sendable {
 
     // MARK: Private
 
+    /// Runs `body` on a connection; on another one when the first turns out to have been lost while
+    /// it lay idle.
+    private func onLivingConnection<Result: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result
+    ) async throws -> Result {
+        for _ in 0..<connectionsMax {
+            do {
+                return try await pool.run(body)
+            } catch let failure as PostgresFailure
+                where failure.isBeforeBegin && failure.isDisconnected
+            {
+                continue
+            }
+        }
+        return try await pool.run(body)
+    }
+
     /// Takes in what a node or another program has told.
     private func hear(_ news: NotifyBus.News) {
         switch news {
@@ -168,7 +187,12 @@ final class ZoneConnections: Sendable {
         _ db: Database,
         _ body: () throws -> Result
     ) throws -> Result {
-        try pg.execute("BEGIN")
+        do {
+            try pg.execute("BEGIN")
+        } catch var failure as PostgresFailure {
+            failure.isBeforeBegin = true
+            throw failure
+        }
         do {
             var result: Result?
             try db.inTransaction(.deferred) {

@@ -36,9 +36,8 @@ extension PostgresTransaction {
         for table in schema.tables.compactMap({ table($0.name) }) {
             let rows = try pg.query(
                 """
-                SELECT \(FingerprintSQL.sum(table, "t")),
-                    EXISTS (SELECT 1 FROM tidemark.outside WHERE zone = $1)
-                FROM \(table.name) AS t WHERE \(table.inZone("t")) AND $1::text IS NOT NULL
+                SELECT \(FingerprintSQL.sum), EXISTS (SELECT 1 FROM tidemark.outside WHERE zone = $1)
+                FROM \(table.name) AS t \(FingerprintSQL.hash(table, "t")) WHERE \(table.inZone("t")) AND $1::text IS NOT NULL
                 """,
                 [zoneName]
             )
@@ -103,8 +102,8 @@ extension PostgresTransaction {
         for (table, list) in lists(ranges) {
             let rows = try pg.query(
                 """
-                SELECT r.ord, count(*), \(FingerprintSQL.sum(table, "t"))
-                FROM \(KeyRangeSQL.join(table)) WHERE $1::text IS NOT NULL GROUP BY r.ord
+                SELECT r.ord, count(*), \(FingerprintSQL.sum)
+                FROM \(KeyRangeSQL.join(table)) \(FingerprintSQL.hash(table, "t")) WHERE $1::text IS NOT NULL GROUP BY r.ord
                 """,
                 [zoneName, list]
             )
@@ -184,40 +183,43 @@ enum KeyRangeSQL {
 }
 
 /// The sum of the rows' hashes, modulo 2^128.
+///
+/// SHA-256 of table, TAB, key, TAB, row; its first 16 bytes are two halves, each summed as a number
+/// of any length.
 enum FingerprintSQL {
-    /// An aggregate: 32 hexadecimal digits, NULL for no rows.
-    ///
-    /// SHA-256 of table, TAB, key, TAB, row; its first 16 bytes are two halves, summed as numbers of
-    /// any length.
-    static func sum(_ table: PostgresTable, _ alias: String) -> String {
+    /// A derived table `h` beside the rows `t`, with the hash of each.
+    static func hash(_ table: PostgresTable, _ alias: String) -> String {
         let name = SQLText.literal(ChangeSetJSON.quote(table.table.name) + "\t")
         let text = "\(name) || \(table.keyJSON(alias)) || E'\\t' || \(table.imageJSON(alias))"
-        return "tidemark.fingerprint_sum(sha256(convert_to(\(text), 'UTF8')))"
+        // OFFSET keeps PostgreSQL from computing the hash once for each use of it.
+        return """
+            CROSS JOIN LATERAL (
+                SELECT 'x' || encode(sha256(convert_to(\(text), 'UTF8')), 'hex') AS x OFFSET 0) AS s
+            CROSS JOIN LATERAL (SELECT left(s.x, 17)::bit(64)::bigint AS high,
+                ('x' || substr(s.x, 18, 16))::bit(64)::bigint AS low OFFSET 0) AS h
+            """
     }
 
+    /// The sum of the hashes `h`: 32 hexadecimal digits, NULL for no rows.
+    static let sum = """
+        tidemark.fingerprint(sum(h.high), count(*) FILTER (WHERE h.high < 0),
+            sum(h.low), count(*) FILTER (WHERE h.low < 0))
+        """
+
+    /// PostgreSQL's integers have signs: a half below zero stands for one that is 2^64 more.
     static let functions = """
-        CREATE OR REPLACE FUNCTION tidemark.half(hash bytea, start int) RETURNS numeric
-        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-            SELECT CASE WHEN b < 0 THEN b::numeric + 18446744073709551616 ELSE b::numeric END
-            FROM (SELECT ('x' || encode(substring(hash FROM start FOR 8), 'hex'))::bit(64)::bigint AS b) AS h
-        $$;
-        CREATE OR REPLACE FUNCTION tidemark.fingerprint_add(total numeric, hash bytea) RETURNS numeric
-        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-            SELECT total + tidemark.half(hash, 1) * 18446744073709551616 + tidemark.half(hash, 9)
-        $$;
         CREATE OR REPLACE FUNCTION tidemark.hex64(value numeric) RETURNS text
         LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
             SELECT lpad(to_hex(CASE WHEN value >= 9223372036854775808
                 THEN (value - 18446744073709551616)::bigint ELSE value::bigint END), 16, '0')
         $$;
-        CREATE OR REPLACE FUNCTION tidemark.fingerprint_hex(total numeric) RETURNS text
-        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-            SELECT tidemark.hex64(div(mod(total, 340282366920938463463374607431768211456), 18446744073709551616))
+        CREATE OR REPLACE FUNCTION tidemark.fingerprint(
+            high numeric, high_below bigint, low numeric, low_below bigint
+        ) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT tidemark.hex64(div(total, 18446744073709551616))
                 || tidemark.hex64(mod(total, 18446744073709551616))
+            FROM (SELECT mod((high + high_below * 18446744073709551616) * 18446744073709551616
+                + low + low_below * 18446744073709551616, 340282366920938463463374607431768211456) AS total) AS t
         $$;
-        CREATE OR REPLACE AGGREGATE tidemark.fingerprint_sum(bytea) (
-            SFUNC = tidemark.fingerprint_add, STYPE = numeric, INITCOND = '0',
-            FINALFUNC = tidemark.fingerprint_hex, PARALLEL = SAFE
-        );
         """
 }

@@ -82,15 +82,12 @@ struct OpenDatabase {
         )
     }
 
-    /// Makes the tables of the schema.
+    /// Makes the tables of the schema, with the rows that it comes with.
     private func create() throws {
-        guard let text = options.schemaSQL else { throw Self.nothingToServe }
-        var configuration = Configuration()
-        configuration.foreignKeysEnabled = false
-        let scratch = try DatabaseQueue(configuration: configuration)
-        let made = try scratch.write { db in
-            try db.execute(sql: text)
-            let schema = try SchemaIntrospection(db).validated(policies: options.policies)
+        guard let source = try source() else { throw Self.nothingToServe }
+        try source.writeWithoutTransaction { db in
+            let introspection = try SchemaIntrospection(db, excluding: options.excluding)
+            let schema = try introspection.validated(policies: options.policies)
             let creation = CreateTables(
                 db: db,
                 schema: schema,
@@ -98,12 +95,26 @@ struct OpenDatabase {
                 zoneColumn: Self.zoneColumn(schema)
             )
             let tables = try creation.tables()
-            return (schema, tables, try creation.statements(tables))
+            try refuseTaken(tables)
+            for statement in try creation.statements(tables) { try pg.execute(statement) }
+            try ImportRows(pg: pg, db: db, tables: tables).run()
+            try note(schema, zoneColumn: Self.zoneColumn(schema))
         }
-        try refuseTaken(made.1)
-        for statement in made.2 { try pg.execute(statement) }
-        try scratch.write { try ImportRows(pg: pg, db: $0, tables: made.1).run() }
-        try note(made.0, zoneColumn: Self.zoneColumn(made.0))
+    }
+
+    /// An SQLite database with the tables: the file that was named, or one in memory made by the
+    /// statements.
+    private func source() throws -> DatabaseQueue? {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        if let path = options.filePath {
+            configuration.readonly = true
+            return try DatabaseQueue(path: path, configuration: configuration)
+        }
+        guard let text = options.schemaSQL else { return nil }
+        let queue = try DatabaseQueue(configuration: configuration)
+        try queue.writeWithoutTransaction { try $0.execute(sql: text) }
+        return queue
     }
 
     private static func zoneColumn(_ schema: SyncSchema) -> String {
@@ -125,11 +136,10 @@ struct OpenDatabase {
 
     /// Refuses a schema that is not the one which is served.
     private func refuseOther(_ served: PostgresSchema) throws {
-        guard let text = options.schemaSQL else { return }
-        let scratch = try DatabaseQueue()
-        let wanted = try scratch.write { db in
-            try db.execute(sql: text)
-            return try SchemaIntrospection(db).validated(policies: options.policies)
+        guard let source = try source() else { return }
+        let wanted = try source.writeWithoutTransaction { db in
+            try SchemaIntrospection(db, excluding: options.excluding)
+                .validated(policies: options.policies)
         }
         guard wanted.shape != served.schema.shape else { return }
         throw TidemarkError(
@@ -160,6 +170,7 @@ struct OpenDatabase {
     private static let nothingToServe = TidemarkError(
         .invalidArgument,
         "The database is not served yet, and no tables were named.",
-        fix: "Give --schema FILE.sql to make tables, or --adopt to take those that are there."
+        fix:
+            "Give an SQLite file or --schema FILE.sql to make tables, or --adopt to take those that are there."
     )
 }

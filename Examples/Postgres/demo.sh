@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Two servers on one PostgreSQL, three devices, and psql beside them. `make demo-postgres` runs it.
+#
+#     demo.sh PATH_TO_TIDEMARK      DEMO_KEEP=1 keeps the files; NO_COLOR=1 leaves the colours out
+#
+# Exits with 0 only if all devices equal the server, byte for byte, in the end.
+set -euo pipefail
+
+[ $# -eq 1 ] || { echo "usage: demo.sh PATH_TO_TIDEMARK" >&2; exit 64; }
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cities=$here/../Cities
+scripts=$(cd "$here/../../Scripts" && pwd)
+binary=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+exec 2>&1 # one story, in order, wherever it is sent
+# shellcheck source=../Cities/demo-kit.sh
+. "$cities/demo-kit.sh"
+server_pid="" relay_pid="" second_pid=""
+
+start_database() {
+    database=$("$scripts/postgres.sh" start "$work/postgres")
+    say "A PostgreSQL of the demo's own, on loopback: $database"
+    "$cities/build.sh" world.sqlite | tail -n 1 | indented
+}
+
+serve() { # serve LOG ADDRESS [FILE]: starts a node and says where it listens
+    local log=$1 address=$2
+    shift 2
+    "$binary" serve "$@" --store "$database" --listen "$address" > "$log" 2>&1 &
+    node_pid=$!
+    node=$(await_address "$node_pid" "$log") || fail "a node did not start: $(cat "$log")"
+}
+
+start_nodes() {
+    say "$dim\$ tidemark serve world.sqlite --store $database --listen 127.0.0.1:0$plain"
+    serve server.log 127.0.0.1:0 world.sqlite
+    server_pid=$node_pid first=$node
+    say "Node A, http://$first, has made the tables and copied the rows of the SQLite file."
+    say "$dim\$ tidemark serve --store $database --listen 127.0.0.1:0$plain"
+    serve relay.log 127.0.0.1:0
+    second_pid=$node_pid second=$node
+    say "Node B, http://$second, found all it needs in the database."
+}
+
+report() {
+    say "The rows are ordinary tables. A report, by psql:"
+    psql -X "$database" -c "
+        SELECT c.name AS country, count(*) AS cities, sum(t.population) AS people
+        FROM cities AS t JOIN countries AS c ON (c.zone, c.code) = (t.zone, t.country_code)
+        WHERE t.zone = 'main' GROUP BY c.name ORDER BY people DESC LIMIT 3" | indented
+}
+
+join_devices() {
+    join "$first" anna
+    join "$second" ben
+    join "$second" carla
+}
+
+edit_everywhere() {
+    say "Anna edits, and syncs with node A; psql writes into the tables; Ben asks node B."
+    edit anna <<'SQL'
+UPDATE cities SET population = 2028289 WHERE name = 'Vienna' AND country_code = 'AT';
+INSERT INTO timezones (name) VALUES ('Antarctica/Troll');
+SQL
+    run 0 tidemark device sync anna.sqlite
+    psql -qX "$database" -c "
+        BEGIN; UPDATE cities SET population = 305314 WHERE name = 'Graz';
+        DELETE FROM alternate_names WHERE city_id = (SELECT id FROM cities WHERE name = 'Graz'); COMMIT"
+    run 0 tidemark device sync ben.sqlite
+}
+
+break_things() {
+    say "Node A is killed, and PostgreSQL ends as in a power cut. Carla edits on, and syncs with node B:"
+    kill -9 "$server_pid"
+    wait "$server_pid" 2>/dev/null || true
+    server_pid=""
+    "$scripts/postgres.sh" crash "$work/postgres" > /dev/null
+    edit carla <<'SQL'
+DELETE FROM cities WHERE name = 'Plymouth' AND country_code = 'MS';
+SQL
+    run 0 tidemark device sync carla.sqlite
+    serve server.log "$first"
+    server_pid=$node_pid
+    say "Node A is back. It has nothing to remember: all is in the database."
+}
+
+prove() {
+    local device
+    run 0 tidemark device sync anna.sqlite
+    run 0 tidemark device sync ben.sqlite
+    run 0 tidemark device sync carla.sqlite
+    tidemark digest "http://$second" > server.digest
+    indented < server.digest
+    for device in anna ben carla; do
+        tidemark digest "$device.sqlite" > "$device.digest" || true
+        check "tidemark digest $device.sqlite says the same" diff server.digest "$device.digest"
+    done
+    check "psql sees Anna's edit, its own and Carla's" test "$(psql -qAtX "$database" -c "
+        SELECT (SELECT population FROM cities WHERE name = 'Vienna' AND country_code = 'AT'),
+            (SELECT population FROM cities WHERE name = 'Graz'),
+            (SELECT count(*) FROM cities WHERE name = 'Plymouth' AND country_code = 'MS'),
+            (SELECT count(*) FROM timezones WHERE name = 'Antarctica/Troll' AND id < 1::bigint << 51)")" \
+        = "2028289|305314|0|1"
+}
+
+end_all() {
+    [ -z "$second_pid" ] || kill "$second_pid" 2>/dev/null || true
+    "$scripts/postgres.sh" stop "$work/postgres" >/dev/null 2>&1 || true
+    clean_up
+}
+
+command -v psql > /dev/null || fail "it needs psql"
+[ -x "$binary" ] || fail "$1 is not a program; 'make build' makes it"
+work=$(mktemp -d "${TMPDIR:-/tmp}/tidemark-demo.XXXXXX")
+chmod 755 "$work"
+trap end_all EXIT
+cd "$work"
+
+step start_database "PostgreSQL, and somebody's SQLite file"
+step start_nodes "Two servers on it"
+step report "Real tables"
+step join_devices "Three devices join, at either server"
+step edit_everywhere "A device, psql and another device"
+step break_things "A server is killed, and the database too"
+step prove "The proof"
+
+[ "$outcome" = equal ] || fail "not all is as it should be (DEMO_KEEP=1 keeps the files)"
+printf '\n%sAll devices equal the server, byte for byte.%s\n' "$bold$green" "$plain"
