@@ -51,7 +51,10 @@ import TidemarkPostgresStore
                 )
             }.count
         }
-        #expect(try await push(1) == push(1_000))
+        // The first one computes what later ones carry on.
+        _ = try await push(1)
+        let (one, thousand) = (try await push(1), try await push(1_000))
+        #expect(one == thousand)
     }
 
     // MARK: The server's log

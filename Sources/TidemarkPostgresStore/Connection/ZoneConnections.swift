@@ -79,7 +79,17 @@ final class ZoneConnections: Sendable {
         _ body: @escaping @Sendable (PostgresConnection, PostgresSchema) throws -> Result
     ) async throws -> Result {
         let served = served
-        return try await typed { try await pool.run { pg, _ in try body(pg, served) } }
+        return try await typed {
+            try await onLivingConnection { pg, _ in
+                do {
+                    return try body(pg, served)
+                } catch var failure as PostgresFailure {
+                    // Whoever only reads may read again.
+                    failure.isBeforeBegin = true
+                    throw failure
+                }
+            }
+        }
     }
 
     /// What a zone is at, and whether other programs have written what no revision has.
