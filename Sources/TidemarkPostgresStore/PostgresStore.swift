@@ -32,6 +32,9 @@ public final class PostgresStore: SyncService {
         public var zones = ["main"]
         /// A random id for new histories.
         public var newEpoch: UUID
+        /// The database came back from a backup, so what devices know of its later revisions is
+        /// void: the zones go on as other histories.
+        public var isRestored = false
         /// The conflict policy of each table, and of each `table.column`, that has one of its own.
         public var policies: [String: ConflictPolicy] = [:]
         /// The bounds on requests and answers.

@@ -140,9 +140,9 @@ struct Serve: AsyncParsableCommand {
             throw ValidationError("--drain is a number of seconds, up to an hour.")
         }
         guard store == nil else {
-            guard data == nil, !restored, rename.isEmpty else {
+            guard data == nil, rename.isEmpty else {
                 throw ValidationError(
-                    "--data, --restored and --rename belong to the embedded store, not to --store."
+                    "--data and --rename belong to the embedded store, not to --store."
                 )
             }
             guard [file != nil, schema != nil, adopt].filter({ $0 }).count <= 1 else {
@@ -209,6 +209,7 @@ struct Serve: AsyncParsableCommand {
         (options.policies, options.limits) = (policies, limits)
         if !zone.isEmpty { options.zones = zone }
         (options.adopts, options.zoneColumn) = (adopt, zoneColumn)
+        options.isRestored = restored
         options.excluding = Set(exclude)
         let opened = try await PostgresStore(options)
         try refuseUnknown(policies, in: opened.schema)

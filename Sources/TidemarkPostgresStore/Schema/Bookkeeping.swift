@@ -102,10 +102,8 @@ enum Bookkeeping {
             key text COLLATE "C" NOT NULL,
             before text,
             after text,
-            PRIMARY KEY (zone, seq)
+            PRIMARY KEY (zone, xid, seq)
         );
-        CREATE INDEX IF NOT EXISTS capture_record ON tidemark.capture (zone, tbl, key);
-        CREATE INDEX IF NOT EXISTS capture_xid ON tidemark.capture (zone, xid);
         CREATE SEQUENCE IF NOT EXISTS tidemark.commits;
         CREATE TABLE IF NOT EXISTS tidemark.outside (
             zone text COLLATE "C", xid xid8, number bigint, PRIMARY KEY (zone, xid)

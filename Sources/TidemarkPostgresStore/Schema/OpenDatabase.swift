@@ -53,6 +53,7 @@ struct OpenDatabase {
         }
         guard let served else { throw Self.nothingToServe }
         for zone in options.zones { try add(zone, served) }
+        if options.isRestored { try renewEpochs() }
         return served
     }
 
@@ -164,6 +165,20 @@ struct OpenDatabase {
             ON CONFLICT DO NOTHING
             """,
             [zone, options.newEpoch.uuidString.lowercased()]
+        )
+    }
+
+    /// Gives every zone another history, and notes where the old one ended.
+    private func renewEpochs() throws {
+        try pg.execute(
+            """
+            INSERT INTO tidemark.lineage SELECT zone, epoch, revision FROM tidemark.zone
+            ON CONFLICT (zone, epoch) DO UPDATE SET ended = excluded.ended
+            """
+        )
+        try pg.query(
+            "UPDATE tidemark.zone SET epoch = $1",
+            [options.newEpoch.uuidString.lowercased()]
         )
     }
 
