@@ -9,6 +9,8 @@ WORLDS ?= 2000
 KILLS ?= 1000
 SEED ?= 29
 STAGE := Scripts/stage.sh
+# PostgreSQL of the tests' own, gone when they end.
+SERVICES := Scripts/with-services.sh
 # Apart from the long ones: a test of time limits of HTTP is no use on a machine without a free core.
 QUICK := TidemarkCoreTests TidemarkGzipTests TidemarkHTTPTests TidemarkHistoryTests TidyTests
 SOURCES := $(wildcard Package.swift Sources Tests Snippets)
@@ -16,7 +18,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build release test lint format kills demo demo-verify prove clean
+.PHONY: help setup build release test lint format kills node-kills demo demo-verify prove clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +36,7 @@ test: setup lint ## Set up, lint, build and run every test
 	@$(STAGE) "Building the package and its tests" swift build --build-tests
 	@$(STAGE) "Running the quick tests" swift test --skip-build $(QUICK:%=--filter %)
 	@$(STAGE) "Simulating worlds" swift test --skip-build --filter SimulationTests
-	@$(STAGE) "Running the other tests" swift test --skip-build $(QUICK:%=--skip %) \
+	@$(STAGE) "Running the other tests" $(SERVICES) swift test --skip-build $(QUICK:%=--skip %) \
 		--skip SimulationTests
 	@printf '\nEverything passed, in %d s.\n' $$(( $$(date +%s) - $(STARTED) ))
 
@@ -53,6 +55,10 @@ format: ## Lay out the sources
 kills: setup ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
 	@$(STAGE) "Building the package and its tests" swift build --build-tests
 	@TIDEMARK_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) swift test --skip-build --filter KillTests
+
+node-kills: setup ## End nodes, backends and PostgreSQL KILLS times (1000), and lose nothing
+	@$(STAGE) "Building the package and its tests" swift build --build-tests
+	@TIDEMARK_NODE_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) swift test --skip-build --filter NodeKillTests
 
 demo: setup ## Sync a world of cities between three devices, and prove it
 	@$(STAGE) "Building tidemark ($(CONFIG))" swift build -c $(CONFIG) --product tidemark

@@ -60,10 +60,28 @@ let package = Package(
                 "TidemarkCore", .product(name: "CoreMetrics", package: "swift-metrics"),
             ]
         ),
+        // What every store is made of.
+        .target(
+            name: "TidemarkStore",
+            dependencies: [
+                "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkServer",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
         .target(
             name: "TidemarkSQLiteStore",
             dependencies: [
                 "TidemarkCore", "TidemarkSQLite", "TidemarkGzip", "TidemarkServer",
+                "TidemarkStore",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .target(
+            name: "TidemarkPostgresStore",
+            dependencies: [
+                "CLibPQ", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkServer",
+                "TidemarkStore",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -114,8 +132,9 @@ let package = Package(
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkHTTP",
-                "TidemarkServer", "TidemarkSimulation", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
+                "TidemarkPostgresStore", "TidemarkHTTP", "TidemarkServer", "TidemarkSimulation",
+                "TidemarkTestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -147,6 +166,13 @@ let package = Package(
                 "TidemarkCore", "TidemarkGzip", "TidemarkServer", "TidemarkSQLiteStore",
                 "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .testTarget(
+            name: "TidemarkPostgresStoreTests",
+            dependencies: [
+                "Tidemark", "TidemarkCore", "TidemarkPostgresStore", "TidemarkServer",
+                "TidemarkSimulation", "TidemarkTestSupport",
             ]
         ),
         .testTarget(

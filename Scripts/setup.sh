@@ -22,7 +22,14 @@ has_file() {
     return 1
 }
 
-has_header() { has_file "/usr/include/$1" "/usr/local/include/$1" "/usr/include/*-linux-gnu/$1"; }
+has_header() {
+    local name
+    for name in "$@"; do
+        has_file "/usr/include/$name" "/usr/local/include/$name" "/usr/include/*-linux-gnu/$name" &&
+            return 0
+    done
+    return 1
+}
 
 # A name that resolves on a fresh machine means that HTTPS can be verified too.
 has_certificates() { has_file "/etc/ssl/certs/ca-certificates.crt" "/etc/pki/tls/certs/*.crt"; }
@@ -41,6 +48,8 @@ need() {
 check_linux() {
     need libsqlite3-dev "the SQLite that every target links with" has_header sqlite3.h
     need zlib1g-dev "gzip in both directions" has_header zlib.h
+    need libpq-dev "the way to PostgreSQL" has_header postgresql/libpq-fe.h libpq-fe.h
+    need postgresql "the tests' own database" has_file "/usr/lib/postgresql/*/bin/postgres"
     need sqlite3 "the shell that the demo and the tests edit device files with" has_command sqlite3
     need curl "the requests that the tests type by hand" has_command curl
     need git "Swift fetches the dependencies with it" has_command git

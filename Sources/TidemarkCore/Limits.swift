@@ -43,6 +43,16 @@ public struct Limits: Hashable, Sendable {
     /// The bytes of a table or column name.
     public var nameBytesMax = 128
 
+    /// The connections that listen, or wait for an answer, at a time.
+    public var listenersMax = 10_000
+    /// The longest pause in a stream of events, in milliseconds; proxies cut silent ones.
+    public var heartbeatMilliseconds = 15_000
+    /// How often a server with listeners looks for writes of other programs, in milliseconds.
+    public var listenerTickMilliseconds = 250
+    /// The longest that a request is held for news, in milliseconds: less than the time after which
+    /// clients and proxies give up.
+    public var waitMillisecondsMax = 50_000
+
     /// The rows up to which a device computes its fingerprint from them at every sync.
     public var fingerprintRowsMax = 20_000
     /// The time after which a device with more rows does so again, in seconds.

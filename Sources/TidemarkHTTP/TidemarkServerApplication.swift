@@ -22,8 +22,9 @@ public struct TidemarkServerApplication: Sendable {
     private static let uploadDurationMax = Duration.seconds(300)
     /// How long requests in progress may go on once no more are taken.
     private static let shutdownDurationMax = Duration.seconds(30)
-    /// The connections served at a time; more wait in the system's queue.
-    private static let connectionsMax = 4_096
+    /// The connections served at a time besides those of listeners; more wait in the system's
+    /// queue.
+    private static let syncsMax = 4_096
 
     private let service: any SyncService
     private let host: String
@@ -76,12 +77,20 @@ public struct TidemarkServerApplication: Sendable {
         stopsOnSignals: Bool = true,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws {
+        let room = ConnectionRoom.granted(syncs: Self.syncsMax, listeners: limits.listenersMax)
+        service.fanOut.admit(atMost: room.listeners)
         let readiness = Readiness()
+        let application = application(
+            readiness,
+            connectionsMax: room.connections,
+            onListening: onListening
+        )
         let signals = await UnixSignalsSequence(
             trapping: stopsOnSignals ? [.sigint, .sigterm] : []
         )
         var configuration = ServiceGroupConfiguration(
-            services: [application(readiness, onListening: onListening)],
+            // The last one stops first: listeners have to go before their connections can end.
+            services: [application, ListenerService(service, logger)],
             logger: logger
         )
         configuration.maximumGracefulShutdownDuration = Self.shutdownDurationMax
@@ -120,6 +129,7 @@ public struct TidemarkServerApplication: Sendable {
 
     private func application(
         _ readiness: Readiness,
+        connectionsMax: Int,
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) -> some ApplicationProtocol {
         Application(
@@ -128,7 +138,7 @@ public struct TidemarkServerApplication: Sendable {
                 configuration: .init(
                     additionalChannelHandlers: [
                         StalledWriteHandler(timeout: Self.stalledWriteTimeout),
-                        FlushBeforeCloseHandler(),
+                        HangUpHandler(), FlushBeforeCloseHandler(),
                     ],
                     idleTimeout: Self.idleTimeout
                 )
@@ -136,7 +146,7 @@ public struct TidemarkServerApplication: Sendable {
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port),
                 serverName: "tidemark",
-                availableConnectionsDelegate: .maximum(Self.connectionsMax, logger: logger)
+                availableConnectionsDelegate: .maximum(connectionsMax, logger: logger)
             ),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },
             logger: logger

@@ -4,6 +4,7 @@ public import TidemarkCore
 import TidemarkGzip
 public import TidemarkServer
 import TidemarkSQLite
+import TidemarkStore
 
 /// A zone in one SQLite file: the embedded store.
 ///
@@ -21,6 +22,12 @@ public final class EmbeddedStore: SyncService {
     /// The zone's name.
     public static let zoneName = "main"
 
+    /// Who is told what is committed.
+    public let fanOut: FanOut
+
+    private let path: String
+    private let watch: OutsideWatch
+    private let handler: SyncHandler
     private let file: ZoneFile
     private let committer: GroupCommitter
     private let snapshots: SnapshotCache
@@ -55,12 +62,20 @@ public final class EmbeddedStore: SyncService {
         now: (@Sendable () -> Int64)? = nil,
         metrics: ServerMetrics = ServerMetrics()
     ) throws {
+        self.path = path
+        let fanOut = FanOut(limits: limits)
+        self.fanOut = fanOut
+        watch = OutsideWatch(path: path)
+        handler = SyncHandler(limits: limits)
         let file = try ZoneFile(
             path: path,
             schemaSQL: schemaSQL,
             renames: renames,
             isRestored: isRestored,
-            now: now ?? SystemClock.milliseconds
+            now: now ?? SystemClock.milliseconds,
+            committed: {
+                fanOut.committed(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision)
+            }
         ) { db, renames, isRestored in
             try ZoneAdoption(
                 db,
@@ -80,13 +95,39 @@ public final class EmbeddedStore: SyncService {
                 return (results, GroupHandler.isWorthCommitting(results) ? .commit : .rollback)
             }
         }
-        snapshots = SnapshotCache(zonePath: path)
+        snapshots = SnapshotCache(besides: path)
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try check(zone)
         return try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
+    }
+
+    /// Whether a request is to be held for news.
+    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+        try check(zone)
+        let handler = handler
+        return try await file.committing { transaction, _ in
+            try handler.hold(body, in: transaction)
+        }
+    }
+
+    /// What the zone is at.
+    public func latest(zone: String) async throws -> ZoneRevision {
+        try check(zone)
+        return try await file.reading { db in
+            let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
+            guard let row else { throw ZoneTransaction.notAZone }
+            return ZoneRevision(zone: zone, epoch: row["epoch"], revision: row["revision"])
+        }
+    }
+
+    /// Takes in what other programs have written into the file since the last look.
+    public func look(zone: String) async throws {
+        try check(zone)
+        guard try await file.hasNews(watch) else { return }
+        try await file.committing { transaction, _ in try transaction.absorbOutsideChanges() }
     }
 
     /// Compares ranges of a device's rows with the zone's.
@@ -108,7 +149,11 @@ public final class EmbeddedStore: SyncService {
                 return (state, served.schema)
             }
             do {
-                if let file = try await snapshots.snapshot(at: state, of: schema) { return file }
+                let builder = SnapshotBuilder(zonePath: path, schema: schema)
+                let file = try await snapshots.snapshot(at: state) { path in
+                    try await builder.buildApart(at: path)
+                }
+                if let file { return file }
             } catch let GzipError.fileFailed(operation, _, reason) {
                 throw TidemarkError(
                     .storageFailed,
@@ -169,6 +214,7 @@ public final class EmbeddedStore: SyncService {
     /// Nothing may be in flight.
     public func close() async throws {
         await snapshots.clear()
+        try watch.close()
         try file.close()
     }
 

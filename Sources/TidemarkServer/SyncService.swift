@@ -14,6 +14,11 @@ public protocol SyncService: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused; it changed nothing.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
 
+    /// Whether a request is to be held for news; it is handled by ``sync(zone:body:)`` afterwards.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
+    func hold(zone: String, body: [UInt8]) async throws -> Hold?
+
     /// Compares ranges of a device's rows with the zone's, so that differing records are found.
     ///
     /// - Parameters:
@@ -39,6 +44,19 @@ public protocol SyncService: Sendable {
     ///
     /// - Throws: Why not.
     func probe() async throws
+
+    // MARK: Push
+
+    /// Whom the store tells what it commits, or hears that another node has committed.
+    var fanOut: FanOut { get }
+
+    /// What a zone is at.
+    func latest(zone: String) async throws -> ZoneRevision
+
+    /// Looks whether other programs have written into a zone, takes that in and tells.
+    ///
+    /// Called again and again for every zone that somebody listens to.
+    func look(zone: String) async throws
 }
 
 /// A SQLite file holding a zone at one revision, compressed, on the server's disk.

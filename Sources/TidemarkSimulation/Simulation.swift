@@ -46,12 +46,13 @@ public enum Simulation {
     package static func run(
         _ options: Options,
         _ templates: FileTemplates,
-        storage: (any SimulatedStorage)? = nil
+        storage: (any SimulatedStorage)? = nil,
+        journal: Journal? = nil
     ) throws -> Report {
         let isFaulty = options.profile.hasDiskFaults(seed: options.seed)
         let usual: any SimulatedStorage = isFaulty ? FaultyStorage() : templates.worlds
         let storage = storage ?? usual
-        let world = try World(options, storage, templates)
+        let world = try World(options, storage, templates, journal: journal)
         var finding: Finding?
         do {
             try world.live()

@@ -65,7 +65,10 @@ public final class Cluster: Sendable {
 
     /// Runs SQL in the server's file, as another program would.
     public func writeOutside(_ sql: String) throws {
-        try DatabaseQueue(path: zonePath).write { try $0.execute(sql: sql) }
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        try DatabaseQueue(path: zonePath, configuration: configuration)
+            .write { try $0.execute(sql: sql) }
     }
 
     /// Copies the server's file, as a backup does.
@@ -108,8 +111,11 @@ public final class Cluster: Sendable {
 
     /// Joins a new device; `clock` is its own, in milliseconds since 1970, where it is not the
     /// system's, and `merge` are the functions of its app.
+    ///
+    /// It syncs `over` another way than through memory, if there is one.
     public func device(
         _ name: String,
+        over other: (any Transport)? = nil,
         clock: (@Sendable () -> Int64)? = nil,
         limits: Limits = .standard,
         merge: [String: MergeFunction] = [:]
@@ -122,6 +128,7 @@ public final class Cluster: Sendable {
         return try await TestDevice(
             path: path,
             transport: transport,
+            over: other,
             clock: clock,
             limits: limits,
             merge: merge,

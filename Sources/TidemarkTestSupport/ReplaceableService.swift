@@ -22,6 +22,22 @@ public final class ReplaceableService: SyncService {
         try await store.sync(zone: zone, body: body)
     }
 
+    /// Whether a request is to be held.
+    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+        try await store.hold(zone: zone, body: body)
+    }
+
+    /// Who is told what the store behind it commits, as long as it is not replaced.
+    public var fanOut: FanOut { store.fanOut }
+
+    /// What the zone is at.
+    public func latest(zone: String) async throws -> ZoneRevision {
+        try await store.latest(zone: zone)
+    }
+
+    /// Takes in what other programs have written.
+    public func look(zone: String) async throws { try await store.look(zone: zone) }
+
     /// A snapshot of the zone.
     public func snapshot(zone: String) async throws -> SnapshotFile {
         try await store.snapshot(zone: zone)

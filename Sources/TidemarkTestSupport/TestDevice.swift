@@ -23,6 +23,7 @@ public final class TestDevice: Sendable {
     init(
         path: String,
         transport: InProcessTransport,
+        over other: (any Transport)? = nil,
         clock: (@Sendable () -> Int64)? = nil,
         environment: SyncEngine.Environment? = nil,
         limits: Limits = .standard,
@@ -43,7 +44,7 @@ public final class TestDevice: Sendable {
         engine = try await SyncEngine(
             database,
             server: "http://cluster.test",
-            transport: transport,
+            transport: other ?? transport,
             environment: environment ?? .init(now: wall ?? system.now, newID: system.newID),
             limits: limits,
             merge: merge

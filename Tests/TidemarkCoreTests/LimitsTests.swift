@@ -40,11 +40,20 @@ import TidemarkCore
             limits.fingerprintRowsMax, limits.fingerprintIntervalSeconds,
             limits.rangesPerRequestMax, limits.repairWays, limits.repairRangesMax,
             limits.repairRecordsMax, limits.massDeletionRecordsMin, limits.massDeletionPercent,
+            limits.listenersMax, limits.heartbeatMilliseconds, limits.listenerTickMilliseconds,
+            limits.waitMillisecondsMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
         // All revisions are kept unless somebody says how many.
         #expect(limits.revisionsKept == nil)
         #expect(bounds.count + 1 == Mirror(reflecting: limits).children.count)
+    }
+
+    @Test func `a device hears a sign of life before it takes its connection for dead`() {
+        // The device's client gives up after 60 s of silence, and so do most proxies.
+        #expect(3 * limits.heartbeatMilliseconds < 60_000)
+        #expect(limits.waitMillisecondsMax < 60_000)
+        #expect(limits.listenerTickMilliseconds <= limits.heartbeatMilliseconds)
     }
 
     @Test func `names of the protocol do not double as names of a table's part`() {

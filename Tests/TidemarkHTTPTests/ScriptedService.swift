@@ -37,6 +37,16 @@ final class ScriptedService: SyncService {
         try await sync(zone: zone, body: body)
     }
 
+    let fanOut = FanOut()
+
+    func hold(zone: String, body: [UInt8]) async throws -> Hold? { nil }
+
+    func latest(zone: String) async throws -> ZoneRevision {
+        ZoneRevision(zone: zone, epoch: "e", revision: 0)
+    }
+
+    func look(zone: String) async throws {}
+
     func snapshot(zone: String) async throws -> SnapshotFile {
         guard let file else {
             throw TidemarkError(.unknownZone, "No zone \(zone).", fix: "Name another.")

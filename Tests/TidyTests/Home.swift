@@ -13,6 +13,16 @@ struct Home {
             reason: "the seam between the engine and the shells that serve it"
         ),
         Home(
+            path: "Sources/TidemarkServer/FanOut/FanOut.swift",
+            calls: ["async", "await"],
+            reason: "the shell in which listeners wait; what they are told is Audience's to say"
+        ),
+        Home(
+            path: "Sources/TidemarkHTTP/Events/ListenerService.swift",
+            calls: ["Task.sleep"],
+            reason: "the one timer of all listeners"
+        ),
+        Home(
             path: "Sources/TidemarkServer/GroupCommit/GroupCommitter.swift",
             calls: ["async", "await", "Task {", "ContinuousClock"],
             reason: "the shell that gathers requests; GroupQueue decides, GroupHandler answers"
@@ -28,12 +38,12 @@ struct Home {
             reason: "the timer behind the background loop"
         ),
         Home(
-            path: "Sources/TidemarkCLI/Commands/Device.swift",
+            path: "Sources/Tidemark/Session/Listening.swift",
             calls: ["Task.sleep"],
-            reason: "the pause of `device sync --watch`"
+            reason: "the pause before a connection that ended is made again"
         ),
         Home(
-            path: "Sources/TidemarkSQLiteStore/SystemClock.swift",
+            path: "Sources/TidemarkStore/SystemClock.swift",
             calls: ["Date()"],
             reason: "the one place where the server takes the time from the system"
         ),

@@ -1,11 +1,14 @@
 /// The modules of the package in order: each may import only those before it.
 enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "Tidemark"]
-    static let server = ["TidemarkServer", "TidemarkSQLiteStore", "TidemarkHTTP"]
+    static let server = [
+        "TidemarkServer", "TidemarkStore", "TidemarkSQLiteStore", "TidemarkPostgresStore",
+        "TidemarkHTTP",
+    ]
     static let tools = [
         "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkCLI",
     ]
-    static let inOrder = ["CZlib", faults] + client + server + tools
+    static let inOrder = ["CZlib", "CLibPQ", faults] + client + server + tools
 
     /// The disk that fails on demand; nothing that ships in an app or a server may reach it.
     static let faults = "CFaultVFS"

@@ -64,7 +64,10 @@ extension RecordDecision {
             )
         }
         do {
-            try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: 0)
+            // References are enforced here, unlike where answers are applied.
+            try ConnectionFlag.preparingAnew(db) {
+                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: 0)
+            }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw misfit(error.message ?? "a constraint failed")
         }

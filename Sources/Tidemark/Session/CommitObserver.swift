@@ -1,9 +1,10 @@
 import Foundation
 package import GRDB
 import Synchronization
+package import TidemarkCore
 
 /// Notes where the app's own transactions end, so that each becomes a change set, and wakes the
-/// background loop.
+/// background loop for them, or for what the server hints at.
 ///
 /// It watches the numbers that capture's triggers take. What it knows is lost with the process;
 /// then neighbouring transactions go together, which is still atomic.
@@ -18,8 +19,10 @@ package final class CommitObserver: TransactionObserver, Sendable {
         var waiter: CheckedContinuation<Void, Never>?
         /// Whether the pause was over before anybody waited for it.
         var isOver = false
-        /// Whether a commit wakes the waiter, or the end of its pause alone.
-        var wakesWithEdit = true
+        /// What the server has told last, and nobody has looked at.
+        var hint: ZoneRevision?
+        /// Whether a commit wakes the waiter, or a hint, or the end of its pause alone.
+        var (wakesWithEdit, wakesWithHint) = (true, false)
     }
 
     private let state = Mutex(State())
@@ -63,9 +66,28 @@ package final class CommitObserver: TransactionObserver, Sendable {
         }
     }
 
-    /// Returns after the next commit of captured changes, if `orEdit`, or after a pause, or on
-    /// cancellation.
-    package func wait(atMost pause: Duration, orEdit: Bool) async {
+    /// Notes what the server says that the zone is at.
+    package func hear(_ hint: ZoneRevision) {
+        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            state.hint = hint
+            guard state.wakesWithHint else { return nil }
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+
+    /// What the server has told since the last call; nil: nothing.
+    package func takeHint() -> ZoneRevision? {
+        state.withLock { state in
+            defer { state.hint = nil }
+            return state.hint
+        }
+    }
+
+    /// Returns after the next commit of captured changes, if `orEdit`, or with a hint of the
+    /// server, if `orHint`, or after a pause, or on cancellation.
+    package func wait(atMost pause: Duration, orEdit: Bool, orHint: Bool = false) async {
         state.withLock { $0.isOver = false }
         let timer = Task { [self] in
             // Cancelled, it has been waited for, or the waiting itself was cancelled.
@@ -75,8 +97,13 @@ package final class CommitObserver: TransactionObserver, Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isDue = state.withLock { state -> Bool in
-                    if orEdit && state.hasNews || state.isOver || Task.isCancelled { return true }
-                    (state.waiter, state.wakesWithEdit) = (continuation, orEdit)
+                    if orEdit && state.hasNews || orHint && state.hint != nil || state.isOver
+                        || Task.isCancelled
+                    {
+                        return true
+                    }
+                    state.waiter = continuation
+                    (state.wakesWithEdit, state.wakesWithHint) = (orEdit, orHint)
                     return false
                 }
                 if isDue { continuation.resume() }

@@ -13,6 +13,10 @@ struct Pace: Sendable {
     /// ever.
     static let askedMax = Duration.seconds(3_600)
 
+    /// The shortest time between a round and one that a hint asks for: a zone that moves on all the
+    /// time is followed in steps.
+    static let hintGap = Duration.milliseconds(250)
+
     init(interval: Duration) { self.interval = interval }
 
     /// Notes that a round went well.
@@ -25,7 +29,8 @@ struct Pace: Sendable {
         asked = .seconds(seconds)
     }
 
-    /// Whether an edit of the app ends the pause early: not when the server asked for it.
+    /// Whether an edit of the app, or a hint of the server, ends the pause early: not when the
+    /// server asked for it.
     var endsWithEdit: Bool { asked == .zero }
 
     /// The pause before the next round.

@@ -63,6 +63,7 @@ public actor SyncEngine {
     private let limits: Limits
     private let commits: CommitObserver
     private let merge: [String: MergeFunction]
+    private let zone: String
 
     // MARK: State: touched on the actor only
 
@@ -70,6 +71,8 @@ public actor SyncEngine {
     private var inFlight: Task<Void, any Error>?
     /// The background loop.
     private var loop: Task<Void, Never>?
+    /// The connection on which the server tells of news.
+    private var listening: Task<Void, Never>?
 
     /// Prepares a database for syncing: bookkeeping tables, triggers, identity.
     ///
@@ -101,7 +104,7 @@ public actor SyncEngine {
         limits: Limits = .standard,
         merge: [String: MergeFunction] = [:]
     ) async throws {
-        (self.database, self.merge) = (database, merge)
+        (self.database, self.merge, self.zone) = (database, merge, zone)
         self.transport = try transport ?? HTTPTransport(url: server)
         (self.environment, self.limits) = (environment, limits)
         commits = CommitObserver()
@@ -129,6 +132,8 @@ public actor SyncEngine {
         }
         database.add(transactionObserver: commits, extent: .observerLifetime)
     }
+
+    deinit { listening?.cancel() }
 
     // MARK: Syncing
 
@@ -173,20 +178,27 @@ public actor SyncEngine {
         try await announceStatus()
     }
 
-    /// Syncs in the background: after local commits, and at least every `interval`.
+    /// Syncs in the background: after local commits, when the server tells of others' commits, and
+    /// at least every `interval`.
     ///
     /// Failures are retried with growing, jittered pauses and told as events.
-    public func start(every interval: Duration = .seconds(30)) {
+    ///
+    /// - Parameters:
+    ///   - interval: The longest pause while all is well.
+    ///   - isLive: Whether to hold a connection on which the server tells of news. Without it, or
+    ///     while it is broken, others' commits arrive with the next round.
+    public func start(every interval: Duration = .seconds(30), isLive: Bool = true) {
         guard loop == nil else { return }
-        let (commits, pace) = (commits, Pace(interval: interval))
+        if isLive { listen() }
+        let pace = Pace(interval: interval)
         loop = Task { [weak self] in
             var pace = pace
             while !Task.isCancelled {
                 guard let self else { return }
                 await self.round(&pace)
-                await commits.wait(
+                await self.pause(
                     atMost: pace.pause(jitter: Pace.systemJitter()),
-                    orEdit: pace.endsWithEdit
+                    canEndEarly: pace.endsWithEdit
                 )
             }
         }
@@ -197,7 +209,37 @@ public actor SyncEngine {
     /// A round in flight is cancelled; its effects are whole or none.
     public func stop() {
         loop?.cancel()
-        loop = nil
+        listening?.cancel()
+        (loop, listening) = (nil, nil)
+    }
+
+    /// Begins to listen to the server, until ``stop()``.
+    package func listen() {
+        guard listening == nil else { return }
+        let ears = Listening(database, transport, zone: zone, waking: commits)
+        listening = Task { await ears.run() }
+    }
+
+    /// Waits between two rounds; if it can end early, for an edit or for news that are not in this
+    /// file.
+    package func pause(atMost pause: Duration, canEndEarly: Bool) async {
+        let start = ContinuousClock.now
+        let (end, rested) = (start + pause, start + Pace.hintGap)
+        while !Task.isCancelled {
+            await commits.wait(atMost: end - .now, orEdit: canEndEarly, orHint: canEndEarly)
+            guard canEndEarly, let hint = commits.takeHint() else { return }
+            guard await isNews(hint) else { continue }
+            return await commits.wait(atMost: rested - .now, orEdit: true)
+        }
+    }
+
+    private func isNews(_ hint: ZoneRevision) async -> Bool {
+        do {
+            return hint.isNews(to: try await database.read { try ZoneRevision(knownIn: $0) })
+        } catch {
+            // A round will say what is wrong with the file.
+            return true
+        }
     }
 
     /// Syncs; `sync()` tells the app of a failure, what is left to decide is when to try again.

@@ -11,7 +11,12 @@ struct HTTPExchange: Sendable {
     private static let errorBytesMax = 1 << 20
 
     /// The connections of the process; they live as long as it does.
-    private static let client: HTTPClient = {
+    private static let client = makeClient(connectionsMax: 8)
+    /// The connections on which the process listens, each held by one listener: they must not take
+    /// those away on which it asks.
+    static let listeners = makeClient(connectionsMax: 10_000)
+
+    private static func makeClient(connectionsMax: Int) -> HTTPClient {
         var configuration = HTTPClient.Configuration()
         // A redirect is a captive portal, or an address that should be corrected.
         configuration.redirectConfiguration = .disallow
@@ -24,11 +29,12 @@ struct HTTPExchange: Sendable {
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
         // Whether and when to try again is for the session to say.
         configuration.connectionPool.retryConnectionEstablishment = false
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsMax
         return HTTPClient(
             eventLoopGroup: HTTPClient.defaultEventLoopGroup,
             configuration: configuration
         )
-    }()
+    }
 
     let address: ServerAddress
     /// The largest answer in JSON, decompressed, in bytes.
@@ -40,10 +46,12 @@ struct HTTPExchange: Sendable {
     ///   `CancellationError`.
     func answer<Value>(
         to request: HTTPClientRequest,
+        over client: HTTPClient? = nil,
         read: (HTTPClientResponse) async throws -> Value
     ) async throws -> Value {
         do {
-            let response = try await Self.client.execute(request, deadline: .distantFuture)
+            let client = client ?? Self.client
+            let response = try await client.execute(request, deadline: .distantFuture)
             guard response.status == .ok else {
                 var refusal = try await refusal(response)
                 refusal.retryAfterSeconds = retryAfter(response)

@@ -95,6 +95,21 @@ public struct HTTPTransport: Transport {
         return try await exchange.answer(to: request, read: exchange.json)
     }
 
+    /// Listens to `GET /events` until the stream ends or falls silent.
+    @concurrent public func listen(
+        zone: String,
+        from known: ZoneRevision?,
+        heard: @Sendable (PushEvent) -> Void
+    ) async throws {
+        var request = HTTPClientRequest(url: address.url(zone: zone, path: "events"))
+        request.headers.add(name: "Accept", value: "text/event-stream")
+        if let known { request.headers.add(name: "Last-Event-ID", value: known.id) }
+        let listening = EventListening(address: address, zone: zone)
+        try await exchange.answer(to: request, over: HTTPExchange.listeners) { response in
+            try await listening.run(response, heard: heard)
+        }
+    }
+
     /// The content hash of every table on the server.
     @concurrent public func digest(zone: String) async throws -> ZoneDigest {
         var request = HTTPClientRequest(url: address.url(zone: zone, path: "digest"))

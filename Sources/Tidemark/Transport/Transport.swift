@@ -29,4 +29,42 @@ public protocol Transport: Sendable {
 
     /// The content hash of every table on the server.
     func digest(zone: String) async throws -> ZoneDigest
+
+    /// Listens to what the server tells about a zone, until the connection ends.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone.
+    ///   - known: What the device is at; the server begins with what is newer.
+    ///   - heard: Told every event; must not wait.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the connection is refused or breaks.
+    func listen(
+        zone: String,
+        from known: ZoneRevision?,
+        heard: @Sendable (PushEvent) -> Void
+    ) async throws
+}
+
+extension Transport {
+    /// Says that nothing can be heard this way: the device asks now and then, which is enough.
+    public func listen(
+        zone: String,
+        from known: ZoneRevision?,
+        heard: @Sendable (PushEvent) -> Void
+    ) async throws {
+        throw TidemarkError(
+            .unknownPath,
+            "This way to the server carries no events.",
+            fix: "Nothing is lost: the device asks now and then."
+        )
+    }
+}
+
+/// What a server tells a device that listens.
+public enum PushEvent: Hashable, Sendable {
+    /// The connection is alive.
+    case alive
+    /// The zone has moved on to this revision.
+    case moved(ZoneRevision)
+    /// The server goes away; listen again after so many milliseconds.
+    case bye(retryMilliseconds: Int?)
 }

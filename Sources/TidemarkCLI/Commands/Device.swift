@@ -58,8 +58,13 @@ extension Device {
                 """
         )
         @Argument(help: "The device's file.") var file: String
-        @Flag(help: "Go on: look for edits and for news every --every seconds.") var watch =
-            false
+        @Flag(
+            help: """
+                Go on: sync when the server tells of news, and look for edits and news every \
+                --every seconds.
+                """
+        )
+        var watch = false
         @Option(
             help: ArgumentHelp("The longest pause with --watch, in seconds.", valueName: "seconds")
         ) var every = 2.0
@@ -67,15 +72,21 @@ extension Device {
         func run() async throws {
             try await Terminal.run {
                 let device = try await OpenDevice(file)
+                if watch { await device.engine.listen() }
                 repeat {
-                    var pause = every
+                    var asked = 0.0
                     do {
                         try await round(device)
                     } catch let error as TidemarkError where watch && error.recovery == .retry {
                         Terminal.note("tidemark: \(error.message) Trying again.")
-                        pause = max(every, Double(min(error.retryAfterSeconds ?? 0, 3_600)))
+                        asked = Double(min(error.retryAfterSeconds ?? 0, 3_600))
                     }
-                    if watch { try await Task.sleep(for: .seconds(pause)) }
+                    if watch {
+                        await device.engine.pause(
+                            atMost: .seconds(max(every, asked)),
+                            canEndEarly: asked == 0
+                        )
+                    }
                 } while watch
             }
         }

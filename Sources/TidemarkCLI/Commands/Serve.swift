@@ -4,6 +4,7 @@ import Foundation
 import Logging
 import TidemarkCore
 import TidemarkHTTP
+import TidemarkPostgresStore
 import TidemarkSQLiteStore
 import TidemarkServer
 
@@ -20,6 +21,7 @@ struct Serve: AsyncParsableCommand {
 
               tidemark serve chinook.sqlite
               tidemark serve --schema schema.sql --data ./data --listen 127.0.0.1:9000
+              tidemark serve --store postgres://tidemark@localhost/app --schema schema.sql
             """
     )
 
@@ -33,6 +35,22 @@ struct Serve: AsyncParsableCommand {
         )
     )
     var schema: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A PostgreSQL database, by libpq's rules; its tables hold the rows.",
+            valueName: "url"
+        )
+    )
+    var store: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --store, a zone that is to be there; may be repeated. Without it, main.",
+            valueName: "name"
+        )
+    )
+    var zone: [String] = []
 
     @Option(
         help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder")
@@ -97,16 +115,25 @@ struct Serve: AsyncParsableCommand {
     var verbose = false
 
     func validate() throws {
-        guard (file != nil) != (schema != nil) else {
-            throw ValidationError(
-                "Give either a SQLite file, or --schema FILE.sql with --data DIR."
-            )
-        }
         guard (keepRevisions ?? 0) >= 0 else {
             throw ValidationError("--keep-revisions is a number of revisions, from 0.")
         }
         guard (0...3_600).contains(drain) else {
             throw ValidationError("--drain is a number of seconds, up to an hour.")
+        }
+        guard store == nil else {
+            guard file == nil, data == nil, exclude.isEmpty, !restored, rename.isEmpty else {
+                throw ValidationError(
+                    "--store goes with --schema, --zone, --policy and --keep-revisions only."
+                )
+            }
+            return
+        }
+        guard zone.isEmpty else { throw ValidationError("--zone belongs to --store.") }
+        guard (file != nil) != (schema != nil) else {
+            throw ValidationError(
+                "Give either a SQLite file, --schema FILE.sql with --data DIR, or --store URL."
+            )
         }
         guard (schema != nil) == (data != nil) else {
             throw ValidationError("--schema and --data belong together.")
@@ -119,19 +146,12 @@ struct Serve: AsyncParsableCommand {
             try address.requireLoopback()
             let registry = PrometheusRegistry()
             MetricsSystem.bootstrap(registry)
-            let store = try open()
-            let state = try await store.state()
-            let tables = store.schema.tables.count
-            Terminal.line(
-                "serving \(tables) table\(tables == 1 ? "" : "s") at revision \(state.revision)"
-            )
-            if !store.skippedTables.isEmpty {
-                Terminal.line("not synced: \(store.skippedTables.joined(separator: ", "))")
-            }
+            let opened = try await open()
+            for line in opened.lines { Terminal.line(line) }
             var logger = Logger(label: "tidemark") { StreamLogHandler.standardError(label: $0) }
             logger.logLevel = verbose ? .info : .warning
             let application = TidemarkServerApplication(
-                service: store,
+                service: opened.service,
                 host: address.host,
                 port: address.port,
                 drain: .seconds(drain),
@@ -141,12 +161,65 @@ struct Serve: AsyncParsableCommand {
             try await application.run { port in
                 Terminal.line("listening on http://\(address.host):\(port)")
             }
-            try await store.close()
+            try await opened.close()
         }
     }
 
-    private func open() throws -> EmbeddedStore {
-        let policies = try policy.reduce(into: [String: ConflictPolicy]()) { policies, text in
+    /// A store that is open, and what there is to say about it.
+    private struct Opened {
+        let service: any SyncService
+        let lines: [String]
+        let close: @Sendable () async throws -> Void
+    }
+
+    private func open() async throws -> Opened {
+        var limits = Limits.standard
+        limits.revisionsKept = keepRevisions
+        let policies = try policies()
+        guard let store else { return try await openFile(policies, limits) }
+        var options = PostgresStore.Options(address: store, newEpoch: UUID())
+        options.schemaSQL = try schema.map { try Self.text(of: $0) }
+        (options.policies, options.limits) = (policies, limits)
+        if !zone.isEmpty { options.zones = zone }
+        let opened = try await PostgresStore(options)
+        try refuseUnknown(policies, in: opened.schema)
+        var lines: [String] = []
+        for zone in options.zones {
+            let state = try await opened.state(zone: zone)
+            lines.append(Self.summary(opened.schema, state, zone: zone))
+        }
+        return Opened(service: opened, lines: lines) { await opened.close() }
+    }
+
+    private func openFile(_ policies: [String: ConflictPolicy], _ limits: Limits) async throws
+        -> Opened
+    {
+        let store = try EmbeddedStore(
+            path: try zonePath(),
+            schemaSQL: try schema.map { try Self.text(of: $0) },
+            newEpoch: UUID(),
+            isRestored: restored,
+            excluding: Set(exclude),
+            policies: policies,
+            renames: try renames(),
+            limits: limits
+        )
+        try refuseUnknown(policies, in: store.schema)
+        var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
+        if !store.skippedTables.isEmpty {
+            lines.append("not synced: \(store.skippedTables.joined(separator: ", "))")
+        }
+        return Opened(service: store, lines: lines) { try await store.close() }
+    }
+
+    private static func summary(_ schema: SyncSchema, _ state: ZoneState, zone: String?) -> String {
+        let tables = schema.tables.count
+        return "serving \(tables) table\(tables == 1 ? "" : "s")"
+            + (zone.map { " of zone \($0)" } ?? "") + " at revision \(state.revision)"
+    }
+
+    private func policies() throws -> [String: ConflictPolicy] {
+        try policy.reduce(into: [String: ConflictPolicy]()) { policies, text in
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
             guard parts.count == 2, let policy = ConflictPolicy(rawValue: parts[1]) else {
                 throw TidemarkError(
@@ -160,31 +233,21 @@ struct Serve: AsyncParsableCommand {
             }
             policies[parts[0]] = policy
         }
-        let path = try zonePath()
-        var limits = Limits.standard
-        limits.revisionsKept = keepRevisions
-        let store = try EmbeddedStore(
-            path: path,
-            schemaSQL: try schema.map { try Self.text(of: $0) },
-            newEpoch: UUID(),
-            isRestored: restored,
-            excluding: Set(exclude),
-            policies: policies,
-            renames: try renames(),
-            limits: limits
-        )
-        let known = store.schema.tables.flatMap { table in
+    }
+
+    private func refuseUnknown(_ policies: [String: ConflictPolicy], in schema: SyncSchema) throws {
+        let known = schema.tables.flatMap { table in
             [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" }
         }
-        if let unknown = policies.keys.sorted().first(where: { !known.contains($0) }) {
-            let tables = store.schema.tables.map(\.name).sorted().joined(separator: ", ")
-            throw TidemarkError(
-                .invalidArgument,
-                "--policy names \(unknown), which is no synced table, nor a column apart from its key.",
-                fix: "The synced tables are \(tables)."
-            )
+        guard let unknown = policies.keys.sorted().first(where: { !known.contains($0) }) else {
+            return
         }
-        return store
+        let tables = schema.tables.map(\.name).sorted().joined(separator: ", ")
+        throw TidemarkError(
+            .invalidArgument,
+            "--policy names \(unknown), which is no synced table, nor a column apart from its key.",
+            fix: "The synced tables are \(tables)."
+        )
     }
 
     /// Reads `notes.text=notes.body`, or shorter `notes.text=body`.

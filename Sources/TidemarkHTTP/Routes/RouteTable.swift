@@ -12,10 +12,11 @@ struct RouteTable {
     static let defaultZone = "main"
     /// The paths, for people who took a wrong one.
     static let summary = """
-        POST /sync, POST /fingerprints, GET /snapshot, GET /schema, GET /digest, GET /healthz, \
-        GET /readyz and GET /metrics; \
-        for other zones than main POST /zones/{zone}/sync, POST /zones/{zone}/fingerprints, \
-        GET /zones/{zone}/snapshot, GET /zones/{zone}/schema and GET /zones/{zone}/digest
+        POST /sync, POST /fingerprints, GET /events, GET /snapshot, GET /schema, GET /digest, \
+        GET /healthz, GET /readyz and GET /metrics; \
+        for other zones than main POST /zones/{zone}/sync, \
+        POST /zones/{zone}/fingerprints, GET /zones/{zone}/events, GET /zones/{zone}/snapshot, \
+        GET /zones/{zone}/schema and GET /zones/{zone}/digest
         """
 
     let service: any SyncService
@@ -26,6 +27,7 @@ struct RouteTable {
     /// Adds every route to a router.
     func add(to router: Router<ServerRequestContext>) {
         let sync = SyncRoute(service: service, bodyReader: bodyReader)
+        let events = EventsRoute(service: service)
         let snapshot = SnapshotRoute(service: service)
         let schema = SchemaRoute(service: service)
         let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader)
@@ -33,6 +35,7 @@ struct RouteTable {
         for prefix in ["", "/zones/:zone"] {
             add("\(prefix)/sync", .post, to: router, answer: sync.answer)
             add("\(prefix)/fingerprints", .post, to: router, answer: fingerprints.answer)
+            add("\(prefix)/events", .get, to: router, answer: events.answer)
             add("\(prefix)/snapshot", .get, to: router, answer: snapshot.answer)
             add("\(prefix)/schema", .get, to: router, answer: schema.answer)
             add("\(prefix)/digest", .get, to: router, answer: digest.answer)

@@ -78,11 +78,12 @@ private final class SnapshotLease: Sendable {
 
 extension HTTPField.Name {
     /// The epoch of the zone that a snapshot holds.
-    static let tidemarkEpoch = custom("Tidemark-Epoch")
+    static let tidemarkEpoch = named("Tidemark-Epoch")
     /// The revision that a snapshot holds.
-    static let tidemarkRevision = custom("Tidemark-Revision")
+    static let tidemarkRevision = named("Tidemark-Revision")
 
-    private static func custom(_ name: String) -> HTTPField.Name {
+    /// A name that HTTPTypes does not have.
+    static func named(_ name: String) -> HTTPField.Name {
         guard let name = HTTPField.Name(name) else { preconditionFailure("not a token: \(name)") }
         return name
     }

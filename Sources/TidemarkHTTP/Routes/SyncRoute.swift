@@ -14,6 +14,7 @@ struct SyncRoute {
     {
         let zone = try context.zone
         let body = try await bodyReader.read(request)
+        try await HeldRequest(service: service, zone: zone, channel: context.channel).wait(body)
         let answer = try await service.sync(zone: zone, body: body)
         return try await JSONAnswer.response(answer, to: request.headers)
     }

@@ -16,6 +16,7 @@ package enum ReduceCapture {
             before TEXT,
             attributes TEXT,
             base INTEGER NOT NULL,
+            after TEXT,
             PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
         """

@@ -58,6 +58,20 @@ package struct RowFingerprints {
         }.reduce(.none, +)
     }
 
+    /// What the changes in `temp.tidemark_reduced` did to the fingerprint, by the rows in its column
+    /// `after`, where the tables themselves are in another database.
+    package func reducedImages() throws -> Fingerprint {
+        let hex = try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT tidemark_fingerprint(tbl, key, tidemark_sorted(before), tidemark_sorted(after))
+                    FROM temp.tidemark_reduced
+                    """
+            )
+        )
+        return hex.flatMap(Fingerprint.init(hex:)) ?? .none
+    }
+
     /// What records waiting to be sent differ by from the rows that the server confirmed.
     package func pending() throws -> Fingerprint {
         let names = try String.fetchSet(

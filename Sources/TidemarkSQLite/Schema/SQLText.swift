@@ -20,7 +20,7 @@ package enum SQLText {
     }
 
     /// A statement in upper case, without literals, quoted names and comments.
-    static func keywords(_ sql: String) -> String {
+    package static func keywords(_ sql: String) -> String {
         let rest = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*.*?\*\//.dotMatchesNewlines()
         return sql.replacing(rest, with: " ").uppercased()
     }

@@ -27,12 +27,16 @@ package enum RowJSON {
     ///
     /// Two sides may declare their columns in another order.
     package static func image(_ table: SyncedTable, prefix: String = "") -> String {
-        let columns = table.valueColumns.map(\.name).sorted {
+        object(hashedColumns(table), prefix: prefix)
+    }
+
+    /// The columns of a row as it is hashed, in their order.
+    package static func hashedColumns(_ table: SyncedTable) -> [String] {
+        table.valueColumns.map(\.name).sorted {
             ChangeSetJSON.quote($0).utf8.dropFirst().dropLast().lexicographicallyPrecedes(
                 ChangeSetJSON.quote($1).utf8.dropFirst().dropLast()
             )
         }
-        return object(columns, prefix: prefix)
     }
 
     /// A JSON object of the columns that differ between `f.old_...` and `l.new_...`.

@@ -2,6 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
+import TidemarkStore
 
 extension ZoneTransaction {
     package func apply(_ ord: Int) throws {
@@ -75,14 +76,14 @@ extension ZoneTransaction {
     // MARK: References
 
     private func refuseBroken(_ check: ForeignKeyCheck, _ ord: Int) throws {
-        let touched = Set(try touchedTables(ord).map(\.name))
+        let touched = Set(try staged.touchedTables(ord).map(\.name))
         let suspects = schema.tables.filter { table in
             touched.contains(table.name)
                 || table.references.contains { touched.contains($0.parent) }
         }
         let broken = try suspects.flatMap { try check.broken(in: $0) }
         let reasons = try broken.map { reference -> ConflictReason in
-            guard try isStaged(reference.table, reference.key, ord) else {
+            guard try staged.isStaged(reference.table, reference.key, ord) else {
                 return ConflictReason(
                     table: reference.parent,
                     key: reference.parentKey,
@@ -90,7 +91,7 @@ extension ZoneTransaction {
                     rule: .referenced
                 )
             }
-            if reference.isToKey, try isStaged(reference.parent, reference.parentKey, ord) {
+            if reference.isToKey, try staged.isStaged(reference.parent, reference.parentKey, ord) {
                 return ConflictReason(
                     table: reference.parent,
                     key: reference.parentKey,
@@ -108,7 +109,7 @@ extension ZoneTransaction {
                         place: .init(
                             changeSet: ord,
                             table: reference.table,
-                            key: try sentKey(reference.table, reference.key, ord),
+                            key: try staged.sentKey(reference.table, reference.key, ord),
                             column: reference.column
                         )
                     )
@@ -125,29 +126,6 @@ extension ZoneTransaction {
             reasons.isEmpty
                 ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons
         )
-    }
-
-    /// The key under which the author knows a record: for a new one the temporary id.
-    private func sentKey(_ table: String, _ key: String, _ ord: Int) throws -> String {
-        try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT coalesce(old_key, key) FROM temp.tidemark_staged
-                    WHERE ord = ? AND tbl = ? AND key = ?
-                    """
-            ),
-            arguments: [ord, table, key]
-        ) ?? key
-    }
-
-    private func isStaged(_ table: String, _ key: String, _ ord: Int) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(
-                sql:
-                    "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND key = ?)"
-            ),
-            arguments: [ord, table, key]
-        ) ?? false
     }
 
     private func wasDeleted(_ table: String, _ key: String) throws -> Bool {

@@ -1,6 +1,7 @@
 import GRDB
 package import TidemarkCore
 import TidemarkSQLite
+import TidemarkStore
 
 /// Finds the records that the database changed along with a change set, and that somebody else
 /// changed since its base.
@@ -36,10 +37,8 @@ extension ZoneTransaction {
         for table in schema.tables where !table.references.isEmpty {
             try db.cachedStatement(sql: cascadedSQL(table)).execute(arguments: [ord, base, seen])
         }
-        guard try hasContended() else { return [] }
-        return try assemble(seen, stamp: Stamp(), isCascade: true) { _, table in
-            Set(table?.references.flatMap(\.columns) ?? [])
-        }
+        guard try staged.hasContended() else { return [] }
+        return try staged.contentions(unseen: unseenChanges(seen), stamp: Stamp(), isCascade: true)
     }
 
     private func cascadedSQL(_ table: SyncedTable) -> String {

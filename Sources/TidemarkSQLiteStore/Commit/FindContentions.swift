@@ -1,7 +1,7 @@
-import Foundation
 import GRDB
 package import TidemarkCore
 import TidemarkSQLite
+import TidemarkStore
 
 /// Finds the records of a change set that somebody else changed since its base: a few queries a
 /// table, whatever the number of records.
@@ -16,23 +16,26 @@ extension ZoneTransaction {
     ) throws -> [Contention] {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
         try CommitTables.clear("contended", in: db)
-        let (tables, seen) = (try touchedTables(ord), Self.list(seen))
+        let (tables, seen) = (try staged.touchedTables(ord), Self.list(seen))
         for table in tables {
             try db.cachedStatement(sql: contendedSQL(table)).execute(arguments: [ord, base, seen])
         }
-        guard try hasContended() else { return [] }
-        let differing = try differingColumns(tables)
-        return try assemble(seen, stamp: stamp, isCascade: false) { record, _ in
-            differing[record] ?? []
-        }
+        guard try staged.hasContended() else { return [] }
+        for table in tables { try noteImages(table) }
+        return try staged.contentions(unseen: unseenChanges(seen), stamp: stamp, isCascade: false)
     }
 
-    func touchedTables(_ ord: Int) throws -> [SyncedTable] {
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"),
-            arguments: [ord]
-        )
-        return schema.tables.filter { names.contains($0.name) }
+    /// Notes the contended rows of a table as they are now.
+    private func noteImages(_ table: SyncedTable) throws {
+        let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_contended AS w SET image = (
+                    SELECT \(image) FROM main.\(SQLText.name(table.name)) AS t
+                    WHERE \(KeySQL.match(table, key: "w.key", alias: "t.")))
+                WHERE w.tbl = ? AND w.operation <> 'delete'
+                """
+        ).execute(arguments: [table.name])
     }
 
     private func contendedSQL(_ table: SyncedTable) -> String {
@@ -56,50 +59,8 @@ extension ZoneTransaction {
             """
     }
 
-    // MARK: The evidence about `temp.tidemark_contended`
-
-    /// A record's place in a zone.
-    struct RecordName: Hashable {
-        let table: String
-        let key: String
-    }
-
-    /// Whether any record is contended.
-    func hasContended() throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_contended)")
-        ) ?? false
-    }
-
-    /// The contended records with what happened to each.
-    func assemble(
-        _ seen: String,
-        stamp: Stamp,
-        isCascade: Bool,
-        differing: (RecordName, SyncedTable?) -> Set<String>
-    ) throws -> [Contention] {
-        let unseen = try unseenChanges(seen)
-        return try Row.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT * FROM temp.tidemark_contended ORDER BY tbl, length(key), key"
-            )
-        ).map { row in
-            let record = RecordName(table: row["tbl"], key: row["key"])
-            return Contention(
-                table: record.table,
-                key: record.key,
-                operation: TidemarkCore.Operation(rawValue: row["operation"]) ?? .update,
-                differingColumns: differing(record, schema.byName[record.table]),
-                unseen: unseen[record] ?? [],
-                exists: row["present"],
-                stamp: stamp,
-                isCascade: isCascade
-            )
-        }
-    }
-
     /// What others did to each contended record since its base, oldest first.
-    private func unseenChanges(_ seen: String) throws -> [RecordName: [UnseenChange]] {
+    func unseenChanges(_ seen: String) throws -> [StagedRequest.RecordName: [UnseenChange]] {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
@@ -112,46 +73,17 @@ extension ZoneTransaction {
             ),
             arguments: [seen]
         )
-        var changes: [RecordName: [UnseenChange]] = [:]
+        var changes: [StagedRequest.RecordName: [UnseenChange]] = [:]
         while let row = try rows.next() {
-            let columns: String? = row["columns"]
-            let change = UnseenChange(
-                operation: TidemarkCore.Operation(rawValue: row["operation"]) ?? .update,
-                columns: try columns.map {
-                    try JSONDecoder().decode(Set<String>.self, from: Data($0.utf8))
-                } ?? [],
-                stamp: Stamp(time: row["time"], device: row["device"])
-            )
-            changes[RecordName(table: row["tbl"], key: row["key"]), default: []].append(change)
-        }
-        return changes
-    }
-
-    /// The columns that staged updates and creations set to other values than the rows have now.
-    private func differingColumns(_ tables: [SyncedTable]) throws -> [RecordName: Set<String>] {
-        var differing: [RecordName: Set<String>] = [:]
-        for table in tables {
-            let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")
-            let rows = try Row.fetchCursor(
-                db.cachedStatement(
-                    sql: """
-                        SELECT r.key, c.col FROM (
-                            SELECT w.rec, w.key, \(image) AS image
-                            FROM temp.tidemark_contended AS w JOIN main.\(SQLText.name(table.name)) AS t
-                                ON \(KeySQL.match(table, key: "w.key", alias: "t."))
-                            WHERE w.tbl = \(SQLText.literal(table.name)) AND w.operation <> 'delete'
-                        ) AS r, json_each(r.image) AS j
-                        JOIN temp.tidemark_staged_cell AS c ON c.rec = r.rec AND c.col = j.key
-                        WHERE tidemark_key(c.value) IS NOT (r.image -> j.fullkey)
-                        """
+            changes[.init(table: row["tbl"], key: row["key"]), default: []].append(
+                try StagedRequest.unseen(
+                    operation: row["operation"],
+                    columns: row["columns"],
+                    stamp: Stamp(time: row["time"], device: row["device"])
                 )
             )
-            while let row = try rows.next() {
-                differing[RecordName(table: table.name, key: row["key"]), default: []]
-                    .insert(row["col"])
-            }
         }
-        return differing
+        return changes
     }
 
     /// Numbers as a JSON array.

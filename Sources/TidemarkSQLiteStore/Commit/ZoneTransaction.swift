@@ -2,6 +2,7 @@ package import GRDB
 package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
+import TidemarkStore
 
 /// The engine's view of one transaction on a zone's SQLite file.
 ///
@@ -11,6 +12,7 @@ package struct ZoneTransaction: StoreTransaction {
     let db: Database
     let schema: SyncSchema
     package let now: Int64
+    let staged: StagedRequest
     private let hash: String
 
     /// Wraps a connection that is inside an immediate transaction.
@@ -20,7 +22,11 @@ package struct ZoneTransaction: StoreTransaction {
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         (self.db, self.schema, self.now) = (db, schema, now)
         self.hash = try hash ?? SchemaText.hash(schema)
-        try CommitTables.prepare(db)
+        staged = try StagedRequest(db, schema: schema)
+    }
+
+    package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
+        try staged.stage(body, limits: limits)
     }
 
     package func zone() throws -> ZoneState {
@@ -28,13 +34,7 @@ package struct ZoneTransaction: StoreTransaction {
             let row = try Row.fetchOne(
                 db.cachedStatement(sql: "SELECT epoch, revision, horizon, time FROM tidemark_zone")
             )
-        else {
-            throw TidemarkError(
-                .unusableFile,
-                "The file is not a zone.",
-                fix: "Serve it with `tidemark serve FILE`."
-            )
-        }
+        else { throw Self.notAZone }
         return ZoneState(
             epoch: row["epoch"],
             revision: row["revision"],
@@ -43,6 +43,12 @@ package struct ZoneTransaction: StoreTransaction {
             time: row["time"]
         )
     }
+
+    static let notAZone = TidemarkError(
+        .unusableFile,
+        "The file is not a zone.",
+        fix: "Serve it with `tidemark serve FILE`."
+    )
 
     package func end(of epoch: String) throws -> Int64? {
         try Int64.fetchOne(

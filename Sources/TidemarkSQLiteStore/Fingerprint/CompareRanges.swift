@@ -2,6 +2,7 @@ import GRDB
 package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
+import TidemarkStore
 
 extension ZoneTransaction {
     package func recomputeFingerprint() throws {
@@ -12,7 +13,7 @@ extension ZoneTransaction {
     }
 
     package func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
-        try refuseForeign(ranges)
+        try staged.refuseForeign(ranges)
         let mine = try RangeFingerprints(db, schema: schema).measured(ranges)
         let differing = ranges.indices.filter {
             mine[$0].rows != ranges[$0].rows || mine[$0].fingerprint != ranges[$0].fingerprint
@@ -42,53 +43,12 @@ extension ZoneTransaction {
         for table in tables {
             try db.execute(
                 sql: """
-                    INSERT OR IGNORE INTO temp.tidemark_truth
+                    INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
                     SELECT \(SQLText.literal(table.name)), key, 0 FROM (\(RangeFingerprints.rows(of: table)))
                     """
             )
         }
-        return try ChangeSetJSON.render(
-            envelope: [],
-            tables.map { ChangeSetJSON.Source(truth: $0) },
-            in: db
-        )
-    }
-
-    private func refuseForeign(_ ranges: [KeyRange]) throws {
-        for (range, next) in zip(ranges, ranges.dropFirst()) where range.table == next.table {
-            guard let end = range.to, let start = next.from, end <= start else {
-                throw TidemarkError(
-                    .malformedRequest,
-                    "Two ranges of \(range.table) overlap or are out of order.",
-                    fix: "Send the ranges of a table together, in the order of their keys.",
-                    place: .init(table: range.table)
-                )
-            }
-        }
-        for range in ranges {
-            guard let table = schema.byName[range.table] else {
-                throw TidemarkError(
-                    .unknownTable,
-                    "This zone does not sync a table \(range.table).",
-                    fix: "Spell tables as in CREATE TABLE.",
-                    place: .init(table: range.table)
-                )
-            }
-            let isFit = [range.from, range.to].compactMap { $0 }.allSatisfy {
-                if case .integer = $0 {
-                    table.keyKind == .integer
-                } else {
-                    table.keyKind != .integer
-                }
-            }
-            guard isFit else {
-                throw TidemarkError(
-                    .invalidKey,
-                    "A range of \(range.table) begins or ends at a key of another kind.",
-                    fix: "Integer keys are numbers, all others their canonical JSON as a string.",
-                    place: .init(table: range.table)
-                )
-            }
-        }
+        try noteTruth()
+        return try staged.renderTruth(nil)
     }
 }

@@ -2,6 +2,7 @@ import GRDB
 package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
+import TidemarkStore
 
 /// The log: what a commit changed, as JSON ready to send, made once from the rows by the database.
 extension ZoneTransaction {
@@ -65,16 +66,8 @@ extension ZoneTransaction {
                 """
         ).execute(arguments: [revision])
         try retireIds()
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
-        )
-        let tables = schema.tables.filter { names.contains($0.name) }
         var envelope = answerEnvelope(id, revision, stamp)
-        let body = try ChangeSetJSON.render(
-            envelope: envelope.members,
-            tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: nil) },
-            in: db
-        )
+        let body = try staged.renderReduced(envelope, revision: revision)
         try insertRevision(revision, id, stamp, body)
         try carryFingerprint(
             to: revision,
@@ -82,11 +75,7 @@ extension ZoneTransaction {
         )
         guard let ord else { return body }
         envelope.overruled = overruled
-        return try ChangeSetJSON.render(
-            envelope: envelope.members,
-            tables.map { ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord) },
-            in: db
-        )
+        return try staged.renderReduced(envelope, revision: revision, authorOf: ord)
     }
 
     /// Keeps the ids that records have, or had, from ever being given again: whoever still refers

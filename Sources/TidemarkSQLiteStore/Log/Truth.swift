@@ -2,6 +2,7 @@ import GRDB
 import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
+import TidemarkStore
 
 /// The truth for a refused change set, from which a device repairs itself without an undo log.
 ///
@@ -17,10 +18,10 @@ extension ZoneTransaction {
         relatedMax: Int
     ) throws -> String {
         try CommitTables.clear("truth", in: db)
-        try nameKnownIdentities(envelope.ord)
+        try staged.nameKnownIdentities(envelope.ord)
         try db.cachedStatement(
             sql: """
-                INSERT INTO temp.tidemark_truth
+                INSERT INTO temp.tidemark_truth (tbl, key, follows)
                 SELECT tbl, key, operation = 'delete' FROM temp.tidemark_staged WHERE ord = ?
                 """
         ).execute(arguments: [envelope.ord])
@@ -32,17 +33,8 @@ extension ZoneTransaction {
                 ? try holders(reason, envelope.ord) : [reason]
         }
         try addChildren(relatedMax)
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_truth")
-        )
-        let sources = schema.tables.filter { names.contains($0.name) }.map {
-            ChangeSetJSON.Source(truth: $0)
-        }
-        let body = try ChangeSetJSON.render(
-            envelope: AnswerEnvelope(id: envelope.id, reasons: reasons).members,
-            sources,
-            in: db
-        )
+        try noteTruth()
+        let body = try staged.renderTruth(AnswerEnvelope(id: envelope.id, reasons: reasons))
         try keep(envelope, device: device, revision: nil, body: body)
         if planted(PlantedBug.skipsRevision) {
             try db.execute(sql: "UPDATE tidemark_zone SET revision = revision + 1")
@@ -50,10 +42,30 @@ extension ZoneTransaction {
         return body
     }
 
+    /// Notes the records that the truth is about as they are now.
+    func noteTruth() throws {
+        for table in schema.tables {
+            let object = RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")
+            try db.cachedStatement(
+                sql: """
+                    UPDATE temp.tidemark_truth AS w SET image = (
+                            SELECT \(object) FROM main.\(SQLText.name(table.name)) AS t
+                            WHERE \(KeySQL.match(table, key: "w.key", alias: "t."))),
+                        revision = coalesce(
+                            (SELECT max(revision) FROM tidemark_log AS l WHERE l.tbl = w.tbl AND l.key = w.key),
+                            (SELECT adopted FROM tidemark_zone))
+                    WHERE w.tbl = ?
+                    """
+            ).execute(arguments: [table.name])
+        }
+    }
+
     private func add(_ table: String, _ key: String) throws {
-        try db.cachedStatement(sql: "INSERT OR IGNORE INTO temp.tidemark_truth VALUES (?, ?, 0)")
-            .execute(
-                arguments: [table, key])
+        try db.cachedStatement(
+            sql: "INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows) VALUES (?, ?, 0)"
+        )
+        .execute(
+            arguments: [table, key])
     }
 
     /// Adds the children of refused deletions, level by level.
@@ -69,7 +81,7 @@ extension ZoneTransaction {
                     }
                     try db.cachedStatement(
                         sql: """
-                            INSERT OR IGNORE INTO temp.tidemark_truth
+                            INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
                             SELECT \(SQLText.literal(child.name)), \(RowJSON.key(child, alias: "c.")), 1
                             FROM temp.tidemark_truth AS w
                             JOIN main.\(SQLText.name(parent.name)) AS p ON \(KeySQL.match(parent, key: "w.key", alias: "p."))

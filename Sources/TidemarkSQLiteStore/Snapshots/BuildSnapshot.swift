@@ -1,9 +1,9 @@
 import Foundation
 import GRDB
 package import TidemarkCore
-import TidemarkGzip
 import TidemarkServer
 package import TidemarkSQLite
+import TidemarkStore
 
 /// Makes a snapshot file of a zone while writers go on: a read transaction on the zone's file, one
 /// `INSERT ...
@@ -27,14 +27,14 @@ package struct SnapshotBuilder {
         defer { removeIfThere(plain) }
         removeIfThere(plain)
         guard let header = try copy(to: plain) else { return nil }
-        try GzipFile.compress(plain, to: path, level: 1)
-        let attributes = try FileManager.default.attributesOfItem(atPath: path)
-        return SnapshotFile(
-            path: path,
-            byteCount: (attributes[.size] as? NSNumber)?.int64Value ?? 0,
-            epoch: header.epoch,
-            revision: header.revision
-        )
+        return try SnapshotFile.compressing(plain, header, at: path)
+    }
+
+    /// Builds on a thread of its own: the work is all disk and SQLite.
+    func buildApart(at path: String) async throws -> SnapshotFile? {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(with: Result { try build(at: path) }) }
+        }
     }
 
     /// Copies the rows into a new SQLite file, not compressed.
@@ -103,17 +103,5 @@ package struct SnapshotBuilder {
             // nothing else.
             return
         }
-    }
-}
-
-/// Removes a file if it exists.
-func removeIfThere(_ path: String) {
-    guard FileManager.default.fileExists(atPath: path) else { return }
-    do {
-        try FileManager.default.removeItem(atPath: path)
-    } catch {
-        // Left behind, it is overwritten or refused by name at the next use, where the error has a
-        // reader.
-        return
     }
 }

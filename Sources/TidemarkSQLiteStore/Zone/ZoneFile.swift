@@ -19,6 +19,7 @@ final class ZoneFile: Sendable {
 
     private let pool: DatabasePool
     private let now: @Sendable () -> Int64
+    private let committed: @Sendable (ZoneState) -> Void
     private let adopt: Adopt
     private let served: Mutex<ServedSchema>
 
@@ -29,9 +30,10 @@ final class ZoneFile: Sendable {
         renames: [ColumnRename],
         isRestored: Bool,
         now: @escaping @Sendable () -> Int64,
+        committed: @escaping @Sendable (ZoneState) -> Void,
         adopt: @escaping Adopt
     ) throws {
-        (self.now, self.adopt) = (now, adopt)
+        (self.now, self.adopt, self.committed) = (now, adopt, committed)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.zone"
@@ -78,6 +80,7 @@ final class ZoneFile: Sendable {
         try await pool.writeWithoutTransaction { [self] db in
             var result: Result?
             var followed: ServedSchema?
+            var reached: ZoneState?
             do {
                 try db.inTransaction(.immediate) {
                     let current = try self.current(db)
@@ -91,10 +94,13 @@ final class ZoneFile: Sendable {
                     let (value, completion) = try body(transaction, current)
                     result = value
                     followed = completion == .commit ? current : nil
+                    reached = completion == .commit ? try transaction.zone() : nil
                     return completion
                 }
                 // What was altered counts as known only when following it is on disk.
                 if let followed { self.served.withLock { $0 = followed } }
+                // On the writer's own queue, hence in the order of the commits.
+                if let reached { self.committed(reached) }
             } catch {
                 throw TidemarkError.typed(error, of: Self.name)
             }
@@ -122,6 +128,16 @@ final class ZoneFile: Sendable {
     ) async throws -> Result {
         do {
             return try await pool.read(body)
+        } catch {
+            throw TidemarkError.typed(error, of: Self.name)
+        }
+    }
+
+    /// Whether another program has written what nobody has taken in.
+    func hasNews(_ watch: OutsideWatch) async throws -> Bool {
+        do {
+            if !watch.isOpen { try await pool.read { _ in try watch.open() } }
+            return try await watch.hasNews()
         } catch {
             throw TidemarkError.typed(error, of: Self.name)
         }

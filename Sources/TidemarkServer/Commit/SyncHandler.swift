@@ -14,7 +14,7 @@ public import TidemarkCore
 /// No clock, randomness or network: the same requests in the same order, at the same times, give
 /// the same bytes.
 public struct SyncHandler: Sendable {
-    private let limits: Limits
+    let limits: Limits
 
     /// Makes a handler with limits.
     public init(limits: Limits = .standard) { self.limits = limits }
@@ -41,9 +41,7 @@ public struct SyncHandler: Sendable {
         }
         try transaction.absorbOutsideChanges()
         let start = try transaction.zone()
-        try check(request, against: start, in: transaction)
-        try checkLap(request, in: transaction)
-        try compareFingerprint(request, against: start, in: transaction)
+        try admit(request, to: start, in: transaction)
         try transaction.recallIdentities(device: request.device)
 
         var verdicts: [Outcome] = []
@@ -103,6 +101,17 @@ public struct SyncHandler: Sendable {
         }
         tally.lag = lag
         return tally
+    }
+
+    /// Refuses a request that does not fit what the zone is at.
+    func admit(
+        _ request: SyncRequest,
+        to zone: ZoneState,
+        in transaction: some StoreTransaction
+    ) throws {
+        try check(request, against: zone, in: transaction)
+        try checkLap(request, in: transaction)
+        try compareFingerprint(request, against: zone, in: transaction)
     }
 
     /// Takes a step of compaction when enough revisions are older than the limits keep.
@@ -308,7 +317,7 @@ public struct SyncHandler: Sendable {
     }
 
     /// Over other columns, the same rows have another fingerprint.
-    private func hasShape(of zone: ZoneState, _ request: SyncRequest) -> Bool {
+    func hasShape(of zone: ZoneState, _ request: SyncRequest) -> Bool {
         request.schema == nil || request.schema == zone.schema
     }
 

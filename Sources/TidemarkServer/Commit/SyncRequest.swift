@@ -68,6 +68,8 @@ public struct SyncRequest: Hashable, Sendable {
     public let schema: String?
     /// The most revisions that the device wants in the answer.
     public let limit: Int?
+    /// How long to hold the request when there is nothing new, in milliseconds; nil: not at all.
+    public let wait: Int?
     /// The number of the last note of overruled values that the device has taken in.
     public let overruled: Int64
     /// Which of the device's exchanges this is, when it keeps count.
@@ -86,6 +88,7 @@ public struct SyncRequest: Hashable, Sendable {
         epoch: String?,
         schema: String?,
         limit: Int?,
+        wait: Int? = nil,
         overruled: Int64 = 0,
         fingerprint: Fingerprint? = nil,
         lap: Lap? = nil,
@@ -94,7 +97,7 @@ public struct SyncRequest: Hashable, Sendable {
     ) {
         (self.maxRevision, self.device, self.epoch) = (maxRevision, device, epoch)
         (self.schema, self.limit, self.changeSets) = (schema, limit, changeSets)
-        self.overruled = overruled
+        (self.wait, self.overruled) = (wait, overruled)
         (self.lap, self.question) = (lap, question)
         self.fingerprint = fingerprint
     }

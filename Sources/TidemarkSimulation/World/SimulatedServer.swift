@@ -14,7 +14,7 @@ final class SimulatedServer {
 
     static let fileName = "zone"
     /// The server's clock stands at the run's beginning: no policy of these worlds asks it.
-    private static let now: Int64 = 1_767_312_000_000
+    static let now: Int64 = 1_767_312_000_000
 
     let storage: any SimulatedStorage
     private(set) var schema: SyncSchema
@@ -24,6 +24,8 @@ final class SimulatedServer {
     private(set) var database: DatabaseQueue
     /// Whether its process runs.
     var isUp = true
+    /// Where what reaches it is written down.
+    var journal: Journal?
 
     /// Serves a file that is there already.
     init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits) throws {
@@ -34,12 +36,22 @@ final class SimulatedServer {
 
     /// Answers a request in one transaction.
     func handle(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
-        try handle([ZoneRequest(.sync, body: body)], crash: crash)[0].get().body
+        try handle(.init(.sync, body: body), crash) { .sync(body, $0) }
     }
 
     /// Compares ranges of a device's rows with the zone's.
     func compare(_ body: [UInt8]) throws -> [UInt8] {
-        try handle([ZoneRequest(.fingerprints, body: body)], crash: .never)[0].get().body
+        try handle(.init(.fingerprints, body: body), .never) { .comparison(body, $0) }
+    }
+
+    private func handle(
+        _ request: ZoneRequest,
+        _ crash: Crash,
+        _ entry: (Result<[UInt8], TidemarkError>) -> Journal.Entry
+    ) throws -> [UInt8] {
+        let answer = { try self.handle([request], crash: crash)[0].get().body }
+        guard let journal else { return try answer() }
+        return try journal.add(isLost: crash == .beforeCommit, entry, answer)
     }
 
     /// Answers requests of several devices in one transaction.
@@ -66,6 +78,7 @@ final class SimulatedServer {
     /// Copies the zone into a snapshot file.
     func snapshot(to path: String) throws {
         try absorb()
+        journal?.add(.snapshot)
         let builder = SnapshotBuilder(zonePath: storage.path(of: Self.fileName), schema: schema)
         guard try builder.copy(to: path) != nil else {
             throw Finding("live", "server", "a snapshot found captured changes that nobody made")
@@ -116,6 +129,21 @@ final class SimulatedServer {
                 return .commit
             }
         }
+        guard let journal else { return }
+        let before = try revision()
+        try absorb()
+        journal.add(
+            .outside(
+                try read {
+                    try String.fetchOne(
+                        $0,
+                        sql: "SELECT body FROM tidemark_revision WHERE revision > ?",
+                        arguments: [before]
+                    )
+                }
+            )
+        )
+        journal.add(.snapshot)
     }
 
     /// Reads with plain SQL.

@@ -59,9 +59,12 @@ final class World {
     private var heap = EventHeap<Event>()
     private(set) var now: Int64 = 0
 
-    init(_ options: Simulation.Options, _ storage: any SimulatedStorage, _ templates: FileTemplates)
-        throws
-    {
+    init(
+        _ options: Simulation.Options,
+        _ storage: any SimulatedStorage,
+        _ templates: FileTemplates,
+        journal: Journal? = nil
+    ) throws {
         self.options = options
         self.storage = storage
         decisions =
@@ -79,6 +82,11 @@ final class World {
         let pair = try templates.pair(plan.policies)
         try pair.zone.fill(SimulatedServer.fileName, in: storage)
         server = try SimulatedServer(storage, schema: pair.schema, limits: plan.serverLimits)
+        journal?.policies = Dictionary(
+            uniqueKeysWithValues: zip(ZoneSchema.tables.map(\.name), plan.policies)
+        )
+        journal?.limits = plan.serverLimits
+        server.journal = journal
         try recorder.began(server)
         for number in 1...plan.deviceCount {
             let virtual = VirtualEnvironment(seed: options.seed &* 1_000 &+ UInt64(number))

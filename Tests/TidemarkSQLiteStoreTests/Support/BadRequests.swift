@@ -149,6 +149,16 @@ extension BadRequest {
             #"{"maxRevision":2,"limit":99999999999999999999}"#,
             .malformedRequest
         ),
+        BadRequest("wait -1", #"{"maxRevision":2,"wait":-1}"#, .malformedRequest),
+        BadRequest("wait 1.5", #"{"maxRevision":2,"wait":1.5}"#, .malformedRequest),
+        BadRequest("wait null", #"{"maxRevision":2,"wait":null}"#, .malformedRequest),
+        BadRequest("wait true", #"{"maxRevision":2,"wait":true}"#, .malformedRequest),
+        BadRequest("wait as text", #"{"maxRevision":2,"wait":"1s"}"#, .malformedRequest),
+        BadRequest(
+            "wait beyond 64 bits",
+            #"{"maxRevision":2,"wait":99999999999999999999}"#,
+            .malformedRequest
+        ),
         BadRequest("lap 5", #"{"maxRevision":2,"lap":5}"#, .malformedRequest),
         BadRequest("lap null", #"{"maxRevision":2,"lap":null}"#, .malformedRequest),
         BadRequest(

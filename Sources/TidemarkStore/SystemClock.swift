@@ -1,9 +1,9 @@
 import Foundation
 
 /// The system's wall clock: the only place where the server takes the time from.
-enum SystemClock {
+package enum SystemClock {
     /// Milliseconds since 1970.
-    @Sendable static func milliseconds() -> Int64 {
+    @Sendable package static func milliseconds() -> Int64 {
         Int64(Date().timeIntervalSince1970 * 1_000)
     }
 }

@@ -1,14 +1,15 @@
 import Foundation
-import TidemarkCore
-import TidemarkServer
+package import TidemarkServer
 
 /// Keeps the latest snapshot file, and builds a new one when the zone has moved on.
 ///
 /// State: `current` is the newest file, `readers` counts who is sending which file, `building` is
 /// the build in progress, which later callers join. A file goes away when it is neither current nor
 /// being sent.
-actor SnapshotCache {
-    private let zonePath: String
+package actor SnapshotCache {
+    /// Builds a snapshot at a path; nil when rows are there that no revision has yet.
+    package typealias Build = @Sendable (_ path: String) async throws -> SnapshotFile?
+
     private let place: SnapshotPlace
     private var current: SnapshotFile?
     /// The hash of the schema that the current file has.
@@ -16,20 +17,22 @@ actor SnapshotCache {
     private var readers: [SnapshotFile: Int] = [:]
     private var building: (state: ZoneState, task: Task<SnapshotFile?, any Error>)?
 
-    init(zonePath: String) {
-        self.zonePath = zonePath
-        place = SnapshotPlace(besides: zonePath)
+    /// Keeps files beside a path, and removes those that killed servers left there.
+    package init(besides path: String) {
+        place = SnapshotPlace(besides: path)
         place.removeLeftovers()
     }
 
     /// Removes the files when the store closes.
-    func clear() {
+    package func clear() {
         if let current { removeIfThere(current.path) }
         current = nil
     }
 
-    /// The snapshot at a state of the zone, or nil when the file has changes that no revision has.
-    func snapshot(at state: ZoneState, of schema: SyncSchema) async throws -> SnapshotFile? {
+    /// The snapshot at a state of the zone, built when there is none yet, or nil when the zone has
+    /// changes that no revision has.
+    package func snapshot(at state: ZoneState, build: @escaping Build) async throws -> SnapshotFile?
+    {
         if let current, current.epoch == state.epoch, current.revision >= state.revision,
             currentSchema == state.schema
         {
@@ -40,9 +43,8 @@ actor SnapshotCache {
         if let building, building.state == state {
             task = building.task
         } else {
-            let builder = SnapshotBuilder(zonePath: zonePath, schema: schema)
             let path = place.path(revision: state.revision, schema: state.schema)
-            task = Task { try await Self.build(builder, path) }
+            task = Task { try await build(path) }
             building = (state, task)
         }
         let file = try await task.value
@@ -58,21 +60,11 @@ actor SnapshotCache {
         return file
     }
 
-    func release(_ file: SnapshotFile) {
+    /// Tells that somebody has read a file.
+    package func release(_ file: SnapshotFile) {
         readers[file, default: 1] -= 1
         guard readers[file] == 0 else { return }
         readers[file] = nil
         if file != current { removeIfThere(file.path) }
-    }
-
-    /// Builds on a thread of its own: the work is all disk and SQLite.
-    private static func build(_ builder: SnapshotBuilder, _ path: String) async throws
-        -> SnapshotFile?
-    {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread {
-                continuation.resume(with: Result { try builder.build(at: path) })
-            }
-        }
     }
 }

@@ -4,7 +4,8 @@ package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
 
-extension ZoneTransaction {
+extension StagedRequest {
+    /// Parses a body, checks every name, key and value in it, and stages its rows.
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
         let text = String(decoding: body, as: UTF8.self)
@@ -31,6 +32,7 @@ extension ZoneTransaction {
                         CASE json_type(?1, '$.overruled') WHEN 'integer' THEN typeof(?1 ->> '$.overruled')
                             ELSE json_type(?1, '$.overruled') END AS overruled_type,
                         ?1 ->> '$.overruled' AS overruled,
+                        CASE json_type(?1, '$.wait') WHEN 'integer' THEN typeof(?1 ->> '$.wait') ELSE json_type(?1, '$.wait') END AS wait_type, ?1 ->> '$.wait' AS wait,
                         coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
                         coalesce(?1 -> '$.changeSets', '[]') AS sets
                     """
@@ -66,6 +68,7 @@ extension ZoneTransaction {
             epoch: row["epoch"],
             schema: row["schema"],
             limit: limit.map { Int($0) },
+            wait: try Self.number("wait", from: 0, in: row, "milliseconds to wait").map(Int.init),
             overruled: taken ?? 0,
             fingerprint: try fingerprint(row["fingerprint"]),
             lap: exchange.lap,

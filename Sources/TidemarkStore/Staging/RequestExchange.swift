@@ -33,7 +33,7 @@ struct RequestExchange {
     /// Refuses a question that stands beside change sets.
     func refuse(beside changeSets: [SyncRequest.Envelope]) throws {
         guard question == nil || changeSets.isEmpty else {
-            throw ZoneTransaction.envelopeError(
+            throw StagedRequest.envelopeError(
                 "recall and known stand beside change sets.",
                 "one or the other: ask first, send afterwards"
             )
@@ -68,7 +68,7 @@ struct RequestExchange {
             open.allSatisfy({ $0["type"] as String == "text" }), laps.allSatisfy(isUUID),
             let next = named["next"] ?? nil
         else {
-            throw ZoneTransaction.envelopeError(
+            throw StagedRequest.envelopeError(
                 "lap has another form.",
                 #"{"last": UUID or null, "open": [UUIDs], "next": UUID}"#
             )
@@ -97,7 +97,7 @@ struct RequestExchange {
         guard isArray == true, rows.count <= limits.changeSetsPerRequestMax,
             rows.allSatisfy({ $0["type"] as String == "text" && isUUID($0["id"] ?? "") })
         else {
-            throw ZoneTransaction.envelopeError(
+            throw StagedRequest.envelopeError(
                 "\(name) is no list of change set ids.",
                 "an array of at most \(limits.changeSetsPerRequestMax) UUIDs"
             )

@@ -1,13 +1,13 @@
-import GRDB
+package import GRDB
 
 /// Temporary tables of a commit: what is looked at, decided and told, in sets.
 ///
 /// They are the connection's own, made once; each step empties its own before it fills them.
-enum CommitTables {
+package enum CommitTables {
     private static let sql = """
         CREATE TEMP TABLE tidemark_contended (
             rec INTEGER, tbl TEXT, key TEXT, operation TEXT, base INTEGER, present INTEGER,
-            PRIMARY KEY (tbl, key)
+            image TEXT, PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_overruling (
             tbl TEXT, key TEXT, col TEXT, is_mine INTEGER, loser TEXT, lost TEXT,
@@ -17,7 +17,8 @@ enum CommitTables {
             tbl TEXT, key TEXT, before TEXT, after TEXT, PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_truth (
-            tbl TEXT, key TEXT, follows INTEGER, PRIMARY KEY (tbl, key)
+            tbl TEXT, key TEXT, follows INTEGER, revision INTEGER, image TEXT,
+            PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
         """
 
@@ -32,7 +33,7 @@ enum CommitTables {
     }
 
     /// Empties one of them.
-    static func clear(_ name: String, in db: Database) throws {
+    package static func clear(_ name: String, in db: Database) throws {
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(name)").execute()
     }
 }

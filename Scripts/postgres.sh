@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# A PostgreSQL of one's own, on loopback, with all that it has in one folder.
+#
+#     postgres.sh start FOLDER     makes it if it is not there, starts it and prints its URL
+#     postgres.sh crash FOLDER     ends it as a power cut does, and starts it again
+#     postgres.sh stop FOLDER      ends it for good
+#
+# Works as root, who may not run PostgreSQL and lends it the package's own user, and as anybody else.
+set -euo pipefail
+
+[ $# -eq 2 ] || { echo "usage: postgres.sh start|crash|stop FOLDER" >&2; exit 64; }
+bin=$(compgen -G "/usr/lib/postgresql/*/bin" | sort -V | tail -n 1 || true)
+[ -n "$bin" ] || bin=$(dirname "$(command -v postgres || true)")
+[ -x "$bin/postgres" ] || { echo "postgres.sh: PostgreSQL is missing; run Scripts/setup.sh" >&2; exit 1; }
+
+mkdir -p "$2"
+folder=$(cd "$2" && pwd)
+data=$folder/data
+as_user=()
+if [ "$(id -u)" -eq 0 ]; then
+    chown postgres "$folder"
+    as_user=(setpriv --reuid=postgres --regid=postgres --clear-groups --)
+fi
+# A folder that the other user may enter.
+cd "$folder"
+
+run() { ${as_user[@]+"${as_user[@]}"} "$bin/$1" "${@:2}"; }
+
+free_port() {
+    local port
+    for _ in $(seq 50); do
+        port=$((20000 + RANDOM % 20000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+    done
+    echo "postgres.sh: no free port" >&2
+    return 1
+}
+
+make_cluster() {
+    run initdb -D "$data" -U tidemark -A trust -E UTF8 --no-locale -N >"$folder/initdb.log" 2>&1 ||
+        { cat "$folder/initdb.log" >&2; return 1; }
+    # A test kills processes, not the machine: what the system has in memory survives.
+    cat >>"$data/postgresql.conf" <<CONF
+listen_addresses = '127.0.0.1'
+port = $(free_port)
+unix_socket_directories = ''
+fsync = off
+max_connections = 200
+CONF
+}
+
+start() { run pg_ctl -D "$data" -l "$folder/log" -w start >/dev/null; }
+stop() { run pg_ctl -D "$data" -m immediate stop >/dev/null; }
+
+case $1 in
+    start)
+        [ -e "$data/PG_VERSION" ] || make_cluster
+        start
+        ;;
+    crash) stop && start ;;
+    stop) stop; exit ;;
+    *) echo "postgres.sh: start, crash or stop" >&2; exit 64 ;;
+esac
+echo "postgres://tidemark@127.0.0.1:$(sed -n 's/^port = //p' "$data/postgresql.conf" | tail -n 1)/postgres"

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs a command beside a PostgreSQL of its own, which is gone afterwards.
+#
+#     with-services.sh COMMAND...      sets TIDEMARK_POSTGRES to its URL
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=$(mktemp -d "${TMPDIR:-/tmp}/tidemark-services.XXXXXX")
+chmod 755 "$folder"
+stop() {
+    "$here/postgres.sh" stop "$folder/postgres" >/dev/null 2>&1 || true
+    rm -rf "$folder"
+}
+trap stop EXIT
+
+TIDEMARK_POSTGRES=$("$here/postgres.sh" start "$folder/postgres")
+export TIDEMARK_POSTGRES
+"$@"

@@ -1,0 +1,46 @@
+internal import AsyncHTTPClient
+internal import Foundation
+internal import NIOCore
+internal import NIOHTTP1
+internal import TidemarkCore
+
+/// The server's events on their way from the network to whoever wants to hear.
+struct EventListening {
+    let address: ServerAddress
+    let zone: String
+
+    /// Reads events until the stream ends.
+    func run(
+        _ response: HTTPClientResponse,
+        heard: @Sendable (PushEvent) -> Void
+    ) async throws {
+        let type = response.headers.first(name: "Content-Type") ?? "no content type"
+        guard type.lowercased().hasPrefix("text/event-stream") else {
+            throw address.foreign("a page of \(type)")
+        }
+        var reader = EventStreamReader()
+        for try await piece in response.body {
+            do {
+                for item in try reader.take(piece.readableBytesView) {
+                    if let event = try event(item) { heard(event) }
+                }
+            } catch is EventStreamReader.TooLong {
+                throw address.foreign("an event without an end")
+            } catch is DecodingError {
+                throw address.foreign("an event of another kind")
+            }
+        }
+    }
+
+    /// What an event says; nil for one that a later version sends.
+    private func event(_ item: EventStreamReader.Item) throws -> PushEvent? {
+        guard case .event(let event) = item else { return .alive }
+        switch event.name {
+        case "message":
+            let moved = try JSONDecoder().decode(ZoneRevision.self, from: Data(event.data.utf8))
+            return moved.zone == zone ? .moved(moved) : nil
+        case "bye": return .bye(retryMilliseconds: event.retry)
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,66 @@
+/// Reads server-sent events from the pieces in which they arrive, in bounded memory.
+struct EventStreamReader {
+    /// An event, or a comment, which says that the other side is there.
+    enum Item: Hashable {
+        case comment
+        case event(Event)
+    }
+
+    /// What stands between two empty lines.
+    struct Event: Hashable {
+        var name = "message"
+        var id: String?
+        var data = ""
+        /// When to come back, in milliseconds.
+        var retry: Int?
+    }
+
+    /// An event that is longer than any of Tidemark's.
+    struct TooLong: Error {}
+
+    private static let bytesMax = 1 << 16
+    private static let (lineFeed, carriageReturn) = (UInt8(ascii: "\n"), UInt8(ascii: "\r"))
+
+    private var line: [UInt8] = []
+    private var event = Event()
+    private var hasFields = false
+    private var followsReturn = false
+
+    /// Takes the next bytes, and returns what is complete with them.
+    mutating func take(_ bytes: some Sequence<UInt8>) throws(TooLong) -> [Item] {
+        var items: [Item] = []
+        for byte in bytes {
+            defer { followsReturn = byte == Self.carriageReturn }
+            if byte == Self.lineFeed, followsReturn { continue }
+            guard byte == Self.lineFeed || byte == Self.carriageReturn else {
+                line.append(byte)
+                guard line.count + event.data.utf8.count <= Self.bytesMax else { throw TooLong() }
+                continue
+            }
+            if let item = endLine() { items.append(item) }
+        }
+        return items
+    }
+
+    private mutating func endLine() -> Item? {
+        defer { line.removeAll(keepingCapacity: true) }
+        guard !line.isEmpty else {
+            defer { (event, hasFields) = (Event(), false) }
+            return hasFields ? .event(event) : nil
+        }
+        let text = String(decoding: line, as: UTF8.self)
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        var value = parts.count == 2 ? parts[1] : ""
+        if value.first == " " { value.removeFirst() }
+        switch parts[0] {
+        case "": return .comment
+        case "event": event.name = String(value)
+        case "id": event.id = String(value)
+        case "data": event.data += event.data.isEmpty ? String(value) : "\n" + value
+        case "retry": event.retry = Int(value)
+        default: return nil
+        }
+        hasFields = true
+        return nil
+    }
+}

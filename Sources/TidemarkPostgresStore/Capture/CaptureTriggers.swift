@@ -1,0 +1,102 @@
+import TidemarkCore
+import TidemarkSQLite
+
+/// Triggers that note what any statement does to a synced table, whoever runs it: the engine, psql, a
+/// job, a cascade.
+///
+/// One trigger call a statement, however many rows: the rows before and after are sets. They become
+/// `tidemark.capture`, a row a record, as canonical JSON. A changed key is a deletion and a creation.
+///
+/// A transaction of another program notes itself in `tidemark.outside` and draws a number when it
+/// commits. Whoever wrote a row after it had to wait for its commit, and drew a higher one; so the
+/// numbers are an order in which the transactions can have happened, and nobody is locked out
+/// meanwhile. A transaction that commits late is simply not there yet: what is taken in is what is
+/// visible, never "everything up to a number".
+enum CaptureTriggers {
+    static let sharedSQL = """
+        CREATE OR REPLACE FUNCTION tidemark.note_outside() RETURNS trigger
+        LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+        BEGIN
+            UPDATE tidemark.outside SET number = nextval('tidemark.commits')
+                WHERE zone = NEW.zone AND xid = NEW.xid;
+            PERFORM pg_notify('tidemark', 'outside ' || NEW.zone);
+            RETURN NULL;
+        END $$;
+
+        DROP TRIGGER IF EXISTS note_outside ON tidemark.outside;
+        CREATE CONSTRAINT TRIGGER note_outside AFTER INSERT OR UPDATE ON tidemark.outside
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.number IS NULL)
+            EXECUTE FUNCTION tidemark.note_outside();
+        """
+
+    /// The statements that install capture on a table.
+    static func install(_ table: PostgresTable) -> String {
+        let function = "tidemark.\(SQLText.name("capture " + table.table.name))"
+        let zone = { (alias: String) in
+            table.zoneColumn.map { "\(alias).\(SQLText.name($0))" } ?? SQLText.literal("main")
+        }
+        let (key, row) = (table.keyJSON, table.rowJSON)
+        let zones = { (source: String) in
+            """
+            INSERT INTO tidemark.outside (zone, xid)
+                    SELECT DISTINCT \(zone("r")), pg_current_xact_id() FROM \(source) AS r
+                    ON CONFLICT (zone, xid) DO UPDATE SET number = NULL WHERE outside.number IS NOT NULL;
+            """
+        }
+        let into = "INSERT INTO tidemark.capture (zone, tbl, key, before, after)"
+        return """
+            CREATE OR REPLACE FUNCTION \(function)() RETURNS trigger
+            LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+            DECLARE
+                is_outside boolean := coalesce(current_setting('tidemark.engine', true), '') <> 'on';
+            BEGIN
+                IF TG_OP = 'INSERT' THEN
+                    \(into) SELECT \(zone("n")), \(table.literal), \(key("n")), NULL, \(row("n")) FROM new_rows AS n;
+                    IF is_outside THEN \(zones("new_rows")) END IF;
+                ELSIF TG_OP = 'UPDATE' THEN
+                    \(into) SELECT coalesce(o.z, n.z), \(table.literal), coalesce(o.k, n.k), o.r, n.r
+                    FROM (SELECT \(zone("o")) AS z, \(key("o")) AS k, \(row("o")) AS r FROM old_rows AS o) AS o
+                    FULL JOIN (SELECT \(zone("n")) AS z, \(key("n")) AS k, \(row("n")) AS r FROM new_rows AS n) AS n
+                        ON o.z = n.z AND o.k = n.k
+                    WHERE o.r IS DISTINCT FROM n.r;
+                    IF is_outside THEN
+                        \(zones("old_rows"))
+                        \(zones("new_rows"))
+                    END IF;
+                ELSIF TG_OP = 'DELETE' THEN
+                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM old_rows AS o;
+                    IF is_outside THEN \(zones("old_rows")) END IF;
+                ELSE
+                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM \(table.name) AS o;
+                    IF is_outside THEN \(zones(table.name)) END IF;
+                END IF;
+                RETURN NULL;
+            END $$;
+            \(triggers(table, function))
+            """
+    }
+
+    private static func triggers(_ table: PostgresTable, _ function: String) -> String {
+        let kinds = [
+            ("insert", "AFTER INSERT", "REFERENCING NEW TABLE AS new_rows"),
+            ("update", "AFTER UPDATE", "REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows"),
+            ("delete", "AFTER DELETE", "REFERENCING OLD TABLE AS old_rows"),
+            ("truncate", "BEFORE TRUNCATE", ""),
+        ]
+        return kinds.map { kind, event, rows in
+            """
+            DROP TRIGGER IF EXISTS tidemark_\(kind) ON \(table.name);
+            CREATE TRIGGER tidemark_\(kind) \(event) ON \(table.name) \(rows)
+                FOR EACH STATEMENT EXECUTE FUNCTION \(function)();
+            """
+        }.joined(separator: "\n")
+    }
+
+    /// The statements that take capture off a table again.
+    static func remove(_ table: PostgresTable) -> String {
+        ["insert", "update", "delete", "truncate"].map {
+            "DROP TRIGGER IF EXISTS tidemark_\($0) ON \(table.name);"
+        }.joined(separator: "\n")
+            + "\nDROP FUNCTION IF EXISTS tidemark.\(SQLText.name("capture " + table.table.name))();"
+    }
+}

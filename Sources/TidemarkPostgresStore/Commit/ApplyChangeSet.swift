@@ -1,0 +1,180 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// Makes the tables agree with the staged records of a change set: three statements a table,
+/// whatever the number of records.
+///
+/// The order is the one of the embedded store: unique values that are about to change hands are
+/// parked, then come creations with parents first, updates, and deletions with children first.
+/// References are checked at the end of the change set.
+extension PostgresTransaction {
+    func apply(_ ord: Int) throws {
+        let work = try touched(ord)
+        do {
+            for item in work { try park(item, ord) }
+            for item in work where item.counts[.create] != nil { try create(item, ord) }
+            for item in work where item.counts[.update] != nil { try update(item, ord) }
+            for item in work.reversed() where item.counts[.delete] != nil { try delete(item, ord) }
+        } catch let failure as PostgresFailure where failure.state.hasPrefix("23") {
+            throw violation(of: failure, ord)
+        } catch let failure as PostgresFailure where failure.state.hasPrefix("22") {
+            throw Violation.refusal(Self.unreadable(failure, ord))
+        }
+        try checkReferences(ord)
+    }
+
+    /// A table that a change set touches, with the number of records by operation and the columns
+    /// that some of them set.
+    struct Work {
+        let stored: PostgresTable
+        let counts: [TidemarkCore.Operation: Int]
+        let columns: [TidemarkCore.Operation: Set<String>]
+    }
+
+    private func touched(_ ord: Int) throws -> [Work] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.tbl, s.operation, count(DISTINCT s.rec) AS records,
+                        json_group_array(DISTINCT c.col) AS columns
+                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_staged_cell AS c USING (rec)
+                    WHERE s.ord = ? GROUP BY s.tbl, s.operation
+                    """
+            ),
+            arguments: [ord]
+        )
+        let byTable = Dictionary(grouping: rows) { $0["tbl"] as String }
+        return try schema.tables.compactMap { table in
+            guard let rows = byTable[table.name], let stored = self.table(table.name) else {
+                return nil
+            }
+            var (counts, columns) = (
+                [TidemarkCore.Operation: Int](), [TidemarkCore.Operation: Set<String>]()
+            )
+            for row in rows {
+                let operation = TidemarkCore.Operation(rawValue: row["operation"]) ?? .update
+                counts[operation] = row["records"]
+                columns[operation] = try String.fetchSet(
+                    db.cachedStatement(sql: "SELECT value FROM json_each(?)"),
+                    arguments: [row["columns"]]
+                )
+            }
+            return Work(stored: stored, counts: counts, columns: columns)
+        }
+    }
+
+    // MARK: The three statements
+
+    private func records(_ item: Work, _ ord: Int, _ operation: TidemarkCore.Operation) throws
+        -> [String?]
+    { [zoneName, try PostgresText.records(item.stored.table, ord, operation, in: db)] }
+
+    /// The value of a column in a staged record, or another expression where it has none.
+    static func value(_ table: PostgresTable, _ column: String, otherwise: String) -> String {
+        "CASE WHEN s.v ? \(SQLText.literal(column)) THEN \(table.staged(column)) ELSE \(otherwise) END"
+    }
+
+    private func create(_ item: Work, _ ord: Int) throws {
+        let table = item.stored
+        let columns = table.table.columns.map(\.name).filter {
+            item.columns[.create]?.contains($0) == true
+        }
+        let zone = table.zoneColumn.map { [SQLText.name($0)] } ?? []
+        let values = columns.map {
+            let fallback = table.defaults[$0].map { "(\($0))" } ?? "NULL"
+            return Self.value(table, $0, otherwise: "\(fallback)::\(table.type($0))")
+        }
+        let names = zone + columns.map { SQLText.name($0) }
+        // Without a zone column the first parameter stands for nothing.
+        let source = (zone.isEmpty ? [] : ["$1"]) + values
+        try pg.query(
+            """
+            INSERT INTO \(table.name) (\(names.joined(separator: ", ")))
+            OVERRIDING SYSTEM VALUE
+            SELECT \(source.joined(separator: ", ")) FROM \(StagedSet.records(2))
+            WHERE $1::text IS NOT NULL ORDER BY s.rec
+            """,
+            try records(item, ord, .create)
+        )
+    }
+
+    private func update(_ item: Work, _ ord: Int) throws {
+        let table = item.stored
+        let columns = table.table.valueColumns.map(\.name).filter {
+            item.columns[.update]?.contains($0) == true
+        }
+        guard !columns.isEmpty else { return }
+        let targets = columns.map {
+            "\(SQLText.name($0)) = \(Self.value(table, $0, otherwise: table.column($0, "t")))"
+        }
+        try pg.query(
+            """
+            UPDATE \(table.name) AS t SET \(targets.joined(separator: ", "))
+            FROM \(StagedSet.records(2)) WHERE $1::text IS NOT NULL AND \(table.matches("t"))
+            """,
+            try records(item, ord, .update)
+        )
+    }
+
+    private func delete(_ item: Work, _ ord: Int) throws {
+        try pg.query(
+            """
+            DELETE FROM \(item.stored.name) AS t USING \(StagedSet.records(2))
+            WHERE $1::text IS NOT NULL AND \(item.stored.matches("t"))
+            """,
+            try records(item, ord, .delete)
+        )
+    }
+
+    // MARK: Unique values
+
+    /// Gives the unique columns of records that are about to change, or to go, values that nobody
+    /// wants: PostgreSQL checks UNIQUE row by row, so a swap would fail.
+    private func park(_ item: Work, _ ord: Int) throws {
+        let counts = item.counts
+        let taking = counts[.create, default: 0] + counts[.update, default: 0]
+        let leaving = counts[.update, default: 0] + counts[.delete, default: 0]
+        let uniques = Set(item.stored.uniques.values.flatMap { $0 })
+        guard taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1, !uniques.isEmpty
+        else { return }
+        for operation in [TidemarkCore.Operation.update, .delete] where counts[operation] != nil {
+            let moving = item.stored.table.valueColumns.filter {
+                uniques.contains($0.name)
+                    && (operation == .delete || item.columns[operation]?.contains($0.name) == true)
+            }
+            guard !moving.isEmpty else { continue }
+            let targets = moving.map { column in
+                let kept = item.stored.column(column.name, "t")
+                let isMoving =
+                    operation == .delete
+                    ? "true"
+                    : "\(Self.value(item.stored, column.name, otherwise: kept)) IS DISTINCT FROM \(kept)"
+                return
+                    "\(SQLText.name(column.name)) = CASE WHEN \(isMoving) THEN \(parked(item.stored, column)) ELSE \(kept) END"
+            }
+            try pg.query(
+                """
+                UPDATE \(item.stored.name) AS t SET \(targets.joined(separator: ", "))
+                FROM \(StagedSet.records(2)) WHERE $1::text IS NOT NULL AND \(item.stored.matches("t"))
+                """,
+                try records(item, ord, operation)
+            )
+        }
+    }
+
+    /// A value that fits the column's type and equals no other record's.
+    private func parked(_ table: PostgresTable, _ column: SyncedTable.Column) -> String {
+        guard column.isNotNull else { return "NULL" }
+        let type = table.type(column.name)
+        return switch table.kind(column.name) {
+        case .integer: "(-2000000000 - s.rec)::\(type)"
+        case .real: "(-9007199254740992 + s.rec)::\(type)"
+        case .bytes: "convert_to('tidemark parked ' || s.rec, 'UTF8')"
+        case .boolean: table.column(column.name, "t")
+        case .text: "('tidemark parked ' || s.rec)::\(type)"
+        }
+    }
+}

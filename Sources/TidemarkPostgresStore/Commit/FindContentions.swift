@@ -1,0 +1,149 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// Finds the records of a change set that somebody else changed since its base: a query a table,
+/// whatever the number of records.
+extension PostgresTransaction {
+    func contentions(_ ord: Int, base: Int64, seen: [Int64], stamp: Stamp) throws -> [Contention] {
+        try CommitTables.clear("contended", in: db)
+        for table in try staged.touchedTables(ord) {
+            guard let stored = self.table(table.name) else { continue }
+            let records = try PostgresText.records(table, ord, in: db)
+            let found = try pg.text(
+                Self.contendedSQL(stored),
+                [zoneName, records, "\(base)", Self.array(seen)]
+            )
+            if let found { try noteContended(found) }
+        }
+        guard try staged.hasContended() else { return [] }
+        return try staged.contentions(unseen: unseenChanges(seen), stamp: stamp, isCascade: false)
+    }
+
+    private static func contendedSQL(_ table: PostgresTable) -> String {
+        """
+        SELECT json_agg(json_build_array(rec, tbl, key, operation, base, present::int, image))
+        FROM (
+            SELECT s.rec, s.tbl, s.key, s.operation, b.base, t.tableoid IS NOT NULL AS present,
+                CASE WHEN t.tableoid IS NOT NULL AND s.operation <> 'delete' THEN \(table.rowJSON("t")) END AS image,
+                EXISTS (SELECT 1 FROM tidemark.log AS l
+                    WHERE l.zone = $1 AND l.tbl = s.tbl AND l.key = s.key AND l.revision > b.base
+                    AND (l.merged OR l.revision <> ALL ($4::bigint[]))) AS newer
+            FROM \(StagedSet.records(2))
+                CROSS JOIN LATERAL (SELECT least(coalesce(s.base, $3::bigint), $3::bigint) AS base) AS b
+                LEFT JOIN \(table.name) AS t ON \(table.matches("t"))
+        ) AS c WHERE CASE operation WHEN 'create' THEN present ELSE newer OR NOT present END
+        """
+    }
+
+    private func noteContended(_ found: String) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_contended (rec, tbl, key, operation, base, present, image)
+                SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+                    value ->> 6
+                FROM json_each(?)
+                """
+        ).execute(arguments: [found])
+    }
+
+    /// What others did to each contended record since its base, oldest first.
+    private func unseenChanges(_ seen: [Int64]) throws -> [StagedRequest.RecordName: [UnseenChange]]
+    {
+        let contended = try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT json_group_array(json_object('tbl', tbl, 'key', key, 'base', base))
+                    FROM temp.tidemark_contended
+                    """
+            )
+        )
+        let rows = try pg.query(
+            """
+            SELECT c.tbl, c.key, l.operation, l.columns, r.time, r.device
+            FROM \(StagedSet.records(2, "c"))
+            JOIN tidemark.log AS l ON l.zone = $1 AND l.tbl = c.tbl AND l.key = c.key
+                AND l.revision > c.base AND (l.merged OR l.revision <> ALL ($3::bigint[]))
+            JOIN tidemark.revision AS r ON r.zone = $1 AND r.revision = l.revision
+            ORDER BY l.revision
+            """,
+            [zoneName, contended ?? "[]", Self.array(seen)]
+        )
+        var changes: [StagedRequest.RecordName: [UnseenChange]] = [:]
+        for row in rows.map({ $0 }) {
+            changes[.init(table: row.text(0), key: row.text(1)), default: []].append(
+                try StagedRequest.unseen(
+                    operation: row.text(2),
+                    columns: row[3],
+                    stamp: Stamp(time: row.integer(4) ?? 0, device: row[5])
+                )
+            )
+        }
+        return changes
+    }
+
+    // MARK: Cascades
+
+    func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
+        let left = try String.fetchSet(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT tbl FROM temp.tidemark_staged
+                    WHERE ord = ? AND operation <> 'create'
+                    """
+            ),
+            arguments: [ord]
+        )
+        guard schema.tables.contains(where: { $0.references.contains { left.contains($0.parent) } })
+        else { return [] }
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT min(?1, min(coalesce(base, ?1))) AS base,
+                        json_group_array(json_object('tbl', tbl, 'key', key)) AS staged
+                    FROM temp.tidemark_staged WHERE ord = ?2
+                    """
+            ),
+            arguments: [base, ord]
+        )
+        try CommitTables.clear("contended", in: db)
+        let children = schema.tables.filter { !$0.references.isEmpty }.map(\.name)
+        let found = try pg.text(
+            """
+            SELECT json_agg(json_build_array(NULL, c.tbl, c.key,
+                CASE WHEN c.gone THEN 'delete' ELSE 'update' END, $3::bigint, 1, NULL))
+            FROM (
+                SELECT tbl, key, bool_or(after IS NULL) AS gone FROM tidemark.capture
+                WHERE zone = $1 AND xid = pg_current_xact_id() AND before IS NOT NULL
+                    AND tbl = ANY ($5::text[])
+                GROUP BY tbl, key
+            ) AS c
+            WHERE NOT EXISTS (SELECT 1 FROM \(StagedSet.records(2)) WHERE s.tbl = c.tbl AND s.key = c.key)
+                AND EXISTS (SELECT 1 FROM tidemark.log AS l
+                    WHERE l.zone = $1 AND l.tbl = c.tbl AND l.key = c.key AND l.revision > $3::bigint
+                    AND (l.merged OR l.revision <> ALL ($4::bigint[])))
+            """,
+            [
+                zoneName, row?["staged"], "\((row?["base"] as Int64?) ?? base)", Self.array(seen),
+                PostgresArray.quoted(children),
+            ]
+        )
+        if let found { try noteContended(found) }
+        guard try staged.hasContended() else { return [] }
+        return try staged.contentions(unseen: unseenChanges(seen), stamp: Stamp(), isCascade: true)
+    }
+}
+
+/// Arrays of any text, as PostgreSQL reads them.
+enum PostgresArray {
+    /// The elements in quotes, with what is special escaped.
+    static func quoted(_ texts: [String]) -> String {
+        let elements = texts.map { text in
+            let escaped = text.flatMap { $0 == "\\" || $0 == "\"" ? ["\\", $0] : [$0] }
+            return "\"\(String(escaped))\""
+        }
+        return "{\(elements.joined(separator: ","))}"
+    }
+}

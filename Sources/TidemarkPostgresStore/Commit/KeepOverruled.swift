@@ -1,0 +1,116 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// Values that do not stand are kept; what they are is put together in ``TidemarkStore``.
+extension PostgresTransaction {
+    func overrule(_ overrulings: [Overruling], in ord: Int) throws {
+        guard !overrulings.isEmpty else { return }
+        try staged.begin(overrulings)
+        try imageRows("before")
+        try staged.apply(overrulings, to: ord)
+    }
+
+    /// Writes the notes for other devices, and returns what goes into the author's copy.
+    func takeOverruled(revision: Int64, author: String?) throws -> [String] {
+        guard try staged.hasOverruled() else { return [] }
+        try imageRows("after")
+        let told = try staged.takeOverruled(author: author)
+        for note in told.notes {
+            notes += 1
+            try pg.query(
+                "INSERT INTO tidemark.overruled VALUES ($1, $2, $3::bigint, $4::bigint, $5)",
+                [zoneName, note.device, "\(notes)", "\(revision)", note.records]
+            )
+        }
+        return told.own
+    }
+
+    /// Notes the contended rows as they are now.
+    private func imageRows(_ moment: String) throws {
+        let keys = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl, json_group_array(key) AS keys FROM (
+                        SELECT DISTINCT tbl, key FROM temp.tidemark_overruling) GROUP BY tbl
+                    """
+            )
+        )
+        for row in keys {
+            guard let table = table(row["tbl"]) else { continue }
+            let found = try pg.text(
+                """
+                SELECT json_agg(json_build_array(k.key, \(table.rowJSON("t"))))
+                FROM \(KeySet.keys(table, 2)) JOIN \(table.name) AS t ON \(KeySet.match(table, "t"))
+                WHERE $1::text IS NOT NULL
+                """,
+                [zoneName, row["keys"]]
+            )
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO temp.tidemark_overruled_row (tbl, key, \(moment))
+                    SELECT ?1, value ->> 0, value ->> 1 FROM json_each(?2) WHERE true
+                    ON CONFLICT DO UPDATE SET \(moment) = excluded.\(moment)
+                    """
+            ).execute(arguments: [table.table.name, found ?? "[]"])
+        }
+    }
+
+    func overruled(
+        device: String,
+        taken: Int64,
+        through revision: Int64,
+        limit: Int
+    ) throws -> [String] {
+        if taken > 0 {
+            try pg.query(
+                """
+                DELETE FROM tidemark.overruled
+                WHERE zone = $1 AND device = $2 AND number <= $3::bigint
+                """,
+                [zoneName, device, "\(taken)"]
+            )
+        }
+        return try pg.query(
+            """
+            SELECT '{"number":' || number || ',"revision":' || revision || ',"records":' || records || '}'
+            FROM tidemark.overruled WHERE zone = $1 AND device = $2 AND revision <= $3::bigint
+            ORDER BY number LIMIT $4::int
+            """,
+            [zoneName, device, "\(revision)", "\(limit)"]
+        ).map { $0.text(0) }
+    }
+}
+
+/// Rows found by keys in canonical JSON, many at once.
+enum KeySet {
+    /// A derived table `k` of a JSON array of keys.
+    static func keys(_ table: PostgresTable, _ parameter: Int) -> String {
+        "jsonb_array_elements_text($\(parameter)::jsonb) AS k (key)"
+    }
+
+    /// The condition under which a row has a key of `k`.
+    static func match(_ table: PostgresTable, _ alias: String, key: String = "k.key") -> String {
+        let parts = table.table.key.indices.map { index in
+            let column = table.table.key[index]
+            return "\(table.column(column, alias)) = \(part(table, index, key))"
+        }
+        return ([table.inZone(alias)] + parts).joined(separator: " AND ")
+    }
+
+    /// The value of one key column.
+    private static func part(_ table: PostgresTable, _ index: Int, _ key: String) -> String {
+        let column = table.table.key[index]
+        if table.table.keyKind == .integer { return "\(key)::bigint" }
+        let json = table.table.key.count == 1 ? "\(key)::jsonb" : "(\(key)::jsonb -> \(index))"
+        return switch table.kind(column) {
+        case .bytes: "decode(\(json) ->> '$blob', 'base64')"
+        case .real:
+            "coalesce(\(json) ->> '$real', \(json) #>> '{}')::double precision"
+        case .boolean: "(\(json) #>> '{}')::int::boolean"
+        default: "(\(json) #>> '{}')::\(table.type(column))"
+        }
+    }
+}

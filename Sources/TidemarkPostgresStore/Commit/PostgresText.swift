@@ -1,0 +1,175 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Staged values as PostgreSQL reads them: texts that are cast to the column's type.
+///
+/// SQLite converts a value to its column's affinity when it is written. Here the same is done before:
+/// `5` for a TEXT column is `'5'`, `'5'` for an INTEGER column is 5, 5 for a REAL column is 5.0. A
+/// value that SQLite would keep all the same, such as `'abc'` in an INTEGER column, is refused: no
+/// column of PostgreSQL holds it.
+enum PostgresText {
+    /// Adds the functions and the columns' types to a connection.
+    static func prepare(_ db: Database, _ served: PostgresSchema) throws {
+        let known = try Bool.fetchOne(
+            db,
+            sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_postgres_type'"
+        )
+        if known != true {
+            db.add(function: text)
+            db.add(function: misfit)
+            try db.execute(
+                sql: """
+                    CREATE TEMP TABLE tidemark_postgres_type (
+                        tbl TEXT, col TEXT, kind TEXT, hash TEXT, PRIMARY KEY (tbl, col)
+                    ) WITHOUT ROWID
+                    """
+            )
+        }
+        let hash = try String.fetchOne(
+            db.cachedStatement(sql: "SELECT hash FROM temp.tidemark_postgres_type LIMIT 1")
+        )
+        guard hash != served.hash else { return }
+        try db.execute(sql: "DELETE FROM temp.tidemark_postgres_type")
+        for table in served.tables.values {
+            for column in table.table.columns {
+                try db.execute(
+                    sql: "INSERT INTO temp.tidemark_postgres_type VALUES (?, ?, ?, ?)",
+                    arguments: [
+                        table.table.name, column.name, table.kind(column.name).rawValue,
+                        served.hash,
+                    ]
+                )
+            }
+        }
+    }
+
+    /// Refuses values that the columns cannot hold.
+    static func refuseMisfits(in db: Database) throws {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.ord, s.tbl, s.key, c.col, tidemark_postgres_misfit(c.value, t.kind) AS reason
+                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_staged_cell AS c USING (rec)
+                    JOIN temp.tidemark_postgres_type AS t ON t.tbl = s.tbl AND t.col = c.col
+                    WHERE reason IS NOT NULL LIMIT 1
+                    """
+            )
+        )
+        guard let row else { return }
+        throw TidemarkError(
+            .invalidValue,
+            "A value \(row["reason"] as String).",
+            fix: "Write a value of the column's type; the server keeps it in PostgreSQL.",
+            place: .init(
+                changeSet: row["ord"],
+                table: row["tbl"],
+                key: row["key"],
+                column: row["col"]
+            )
+        )
+    }
+
+    /// The staged records of a table as one JSON array.
+    ///
+    /// With `operation`, only those of which that is done.
+    static func records(
+        _ table: SyncedTable,
+        _ ord: Int,
+        _ operation: TidemarkCore.Operation? = nil,
+        in db: Database
+    ) throws -> String {
+        try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT json_group_array(json_object('rec', s.rec, 'tbl', s.tbl, 'key', s.key,
+                        'operation', s.operation, 'base', s.base, 'v', json((
+                            SELECT json_group_object(c.col, tidemark_postgres_text(c.value, t.kind))
+                            FROM temp.tidemark_staged_cell AS c
+                            JOIN temp.tidemark_postgres_type AS t ON t.tbl = ?1 AND t.col = c.col
+                            WHERE c.rec = s.rec))))
+                    FROM (SELECT * FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1
+                        AND operation = coalesce(?3, operation) ORDER BY rec) AS s
+                    """
+            ),
+            arguments: [table.name, ord, operation?.rawValue]
+        ) ?? "[]"
+    }
+
+    private static let text = DatabaseFunction(
+        "tidemark_postgres_text",
+        argumentCount: 2,
+        pure: true
+    ) { values in
+        switch converted(values[0], String.fromDatabaseValue(values[1]) ?? "") {
+        case .success(let text): text
+        case .failure: nil
+        }
+    }
+
+    private static let misfit = DatabaseFunction(
+        "tidemark_postgres_misfit",
+        argumentCount: 2,
+        pure: true
+    ) { values in
+        switch converted(values[0], String.fromDatabaseValue(values[1]) ?? "") {
+        case .success: nil
+        case .failure(let misfit): misfit.reason
+        }
+    }
+
+    struct Misfit: Error { let reason: String }
+
+    /// A value as text for a column of a kind; nil is NULL.
+    static func converted(_ value: DatabaseValue, _ kind: String) -> Result<String?, Misfit> {
+        let kind = PostgresType(rawValue: kind) ?? .text
+        switch (value.storage, kind) {
+        case (.null, _): return .success(nil)
+        case (.int64(let number), .text), (.int64(let number), .integer):
+            return .success(String(number))
+        case (.int64(let number), .real): return .success(real(Double(number)))
+        case (.int64(let number), .boolean) where number == 0 || number == 1:
+            return .success(String(number))
+        case (.double(let number), .integer), (.double(let number), .boolean):
+            guard let whole = Int64(exactly: number), kind == .integer || [0, 1].contains(whole)
+            else { return .failure(Misfit(reason: "is a fraction in a column of integers")) }
+            return .success(String(whole))
+        case (.double(let number), .real): return .success(real(number))
+        case (.double(let number), .text): return .success(number.description)
+        case (.string(let text), _): return converted(text, kind)
+        case (.blob(let data), .bytes):
+            return .success(
+                "\\x"
+                    + data.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+            )
+        case (.blob, _): return .failure(Misfit(reason: "is a blob in a column of another type"))
+        default: return .failure(Misfit(reason: "is a number in a column of another type"))
+        }
+    }
+
+    private static func converted(_ text: String, _ kind: PostgresType) -> Result<String?, Misfit> {
+        switch kind {
+        case .text:
+            guard !text.utf8.contains(0) else {
+                return .failure(Misfit(reason: "is text with NUL, which PostgreSQL does not keep"))
+            }
+            return .success(text)
+        case .integer, .boolean:
+            guard let number = Int64(text), kind == .integer || [0, 1].contains(number) else {
+                return .failure(Misfit(reason: "is text in a column of another type"))
+            }
+            return .success(String(number))
+        case .real:
+            guard let number = Double(text) else {
+                return .failure(Misfit(reason: "is text in a column of numbers"))
+            }
+            return .success(real(number))
+        case .bytes: return .failure(Misfit(reason: "is text in a column of blobs"))
+        }
+    }
+
+    private static func real(_ number: Double) -> String {
+        number.isInfinite ? (number < 0 ? "-Infinity" : "Infinity") : number.description
+    }
+}

@@ -1,0 +1,172 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// The engine's view of one transaction on one zone in PostgreSQL.
+///
+/// The request lies staged in an SQLite connection in memory; here are the questions and the writes
+/// that concern the zone's rows and its bookkeeping, a few statements a table whatever the number of
+/// records. Sets travel between the two as one JSON text each.
+///
+/// The zone's row is locked first and held to the end, so commits of a zone are serial and its
+/// revisions dense. Other programs do not take that lock: what they commit while this transaction
+/// runs is noticed where it matters, in the records that this one wrote as well, and then the
+/// transaction begins anew (``Overtaken``).
+final class PostgresTransaction: StoreTransaction {
+    let pg: PostgresConnection
+    let staged: StagedRequest
+    let tables: [String: PostgresTable]
+    let zoneName: String
+    let now: Int64
+    /// The zone as this transaction has made it; written when it ends.
+    var state: ZoneState
+    var notes: Int64
+    let adopted: Int64
+    private let written: (state: ZoneState, notes: Int64)
+
+    var db: Database { staged.db }
+    var schema: SyncSchema { staged.schema }
+
+    /// What is thrown when another program has committed a change of a record that this transaction
+    /// changed too, unseen.
+    struct Overtaken: Error {}
+
+    /// Locks a zone, inside a transaction of the caller's.
+    ///
+    /// - Throws: `unknownZone` when there is none of that name.
+    init(
+        _ pg: PostgresConnection,
+        _ db: Database,
+        zone: String,
+        served: PostgresSchema,
+        now: Int64
+    ) throws {
+        (self.pg, zoneName, self.now) = (pg, zone, now)
+        let rows = try pg.query(
+            """
+            SELECT epoch, revision, horizon, time, notes, adopted FROM tidemark.zone
+            WHERE zone = $1 FOR NO KEY UPDATE
+            """,
+            [zone]
+        )
+        guard !rows.isEmpty else { throw Self.unknownZone }
+        let row = rows[0]
+        state = ZoneState(
+            epoch: row.text(0),
+            revision: row.integer(1) ?? 0,
+            horizon: row.integer(2) ?? 0,
+            schema: served.hash,
+            time: row.integer(3) ?? 0
+        )
+        (notes, adopted) = (row.integer(4) ?? 0, row.integer(5) ?? 0)
+        written = (state, notes)
+        tables = served.tables
+        try EngineConnection.prepare(db, schema: served.schema)
+        try PostgresText.prepare(db, served)
+        staged = try StagedRequest(db, schema: served.schema)
+        try pg.execute("SET CONSTRAINTS ALL DEFERRED")
+    }
+
+    static let unknownZone = TidemarkError(
+        .unknownZone,
+        "There is no zone of that name that you may read.",
+        fix: "Check the zone's name in the path."
+    )
+
+    /// Writes the zone's row, as the last statement before the commit.
+    func finish() throws {
+        guard state != written.state || notes != written.notes else { return }
+        try pg.query(
+            """
+            UPDATE tidemark.zone SET revision = $2::bigint, horizon = $3::bigint, time = $4::bigint,
+                notes = $5::bigint
+            WHERE zone = $1
+            """,
+            [zoneName, "\(state.revision)", "\(state.horizon)", "\(state.time)", "\(notes)"]
+        )
+    }
+
+    func zone() throws -> ZoneState { state }
+
+    func end(of epoch: String) throws -> Int64? {
+        try pg.integer(
+            "SELECT ended FROM tidemark.lineage WHERE zone = $1 AND epoch = $2",
+            [zoneName, epoch]
+        )
+    }
+
+    func policy(of table: String) throws -> (
+        table: ConflictPolicy, columns: [String: ConflictPolicy]
+    ) { (schema.policy(of: table), schema.columnPolicies(of: table)) }
+
+    func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
+        let request = try staged.stage(body, limits: limits)
+        try PostgresText.refuseMisfits(in: db)
+        return request
+    }
+
+    func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
+        do {
+            return .success(try attempt(body))
+        } catch let error as TidemarkError where pg.isUsable {
+            return .failure(error)
+        }
+    }
+
+    func attempt<Result>(_ body: () throws -> Result) throws -> Result {
+        let (before, notesBefore) = (state, notes)
+        try pg.execute("SAVEPOINT attempt")
+        do {
+            var result: Result?
+            try db.inSavepoint {
+                result = try body()
+                return .commit
+            }
+            try pg.execute("RELEASE attempt")
+            guard let result else {
+                throw TidemarkError(
+                    .internalFailure,
+                    "A savepoint ended without a result.",
+                    fix: "Please report this."
+                )
+            }
+            return result
+        } catch {
+            (state, notes) = (before, notesBefore)
+            guard pg.isUsable else { throw error }
+            try pg.execute("ROLLBACK TO attempt; RELEASE attempt; SET CONSTRAINTS ALL DEFERRED")
+            throw error
+        }
+    }
+
+    /// Moves the zone to the next revision.
+    func nextRevision() -> Int64 {
+        change(revision: state.revision + 1)
+        return state.revision
+    }
+
+    func change(revision: Int64? = nil, horizon: Int64? = nil, time: Int64? = nil) {
+        state = ZoneState(
+            epoch: state.epoch,
+            revision: revision ?? state.revision,
+            horizon: horizon ?? state.horizon,
+            schema: state.schema,
+            time: time ?? state.time
+        )
+    }
+
+    /// A table by name.
+    func table(_ name: String) -> PostgresTable? { tables[name] }
+
+    /// Numbers as an array of PostgreSQL's.
+    static func array(_ numbers: [Int64]) -> String {
+        "{\(numbers.map(String.init).joined(separator: ","))}"
+    }
+
+    /// Texts without special characters, as an array of PostgreSQL's.
+    static func array(_ texts: [String]) -> String {
+        "{\(texts.map { "\"\($0)\"" }.joined(separator: ","))}"
+    }
+}

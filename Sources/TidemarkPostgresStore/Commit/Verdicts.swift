@@ -1,0 +1,96 @@
+import TidemarkCore
+import TidemarkServer
+
+extension PostgresTransaction {
+    func verdict(of id: String) throws -> Verdict? {
+        let rows = try pg.query(
+            "SELECT device, hash, revision, body FROM tidemark.verdict WHERE zone = $1 AND id = $2",
+            [zoneName, id]
+        )
+        return rows.map {
+            Verdict(device: $0[0], hash: $0.text(1), revision: $0.integer(2), body: $0.text(3))
+        }.first
+    }
+
+    func known(_ ids: [String]) throws -> [String] {
+        try pg.query(
+            """
+            SELECT id FROM tidemark.verdict WHERE zone = $1 AND id = ANY ($2::text[]) ORDER BY id
+            """,
+            [zoneName, Self.array(ids)]
+        ).map { $0.text(0) }
+    }
+
+    func lastExchange(with device: String) throws -> Exchange? {
+        try pg.query(
+            "SELECT lap, revision FROM tidemark.lap WHERE zone = $1 AND device = $2",
+            [zoneName, device]
+        ).map { Exchange(lap: $0.text(0), revision: $0.integer(1) ?? 0) }.first
+    }
+
+    func keep(_ exchange: Exchange, with device: String) throws {
+        try pg.query(
+            """
+            INSERT INTO tidemark.lap VALUES ($1, $2, $3, $4::bigint) ON CONFLICT (zone, device)
+            DO UPDATE SET lap = excluded.lap, revision = excluded.revision
+            """,
+            [zoneName, device, exchange.lap, "\(exchange.revision)"]
+        )
+    }
+
+    func ancestry(of ids: [String]) throws -> Ancestry {
+        guard !ids.isEmpty else { return Ancestry(revisions: [], isRefused: false) }
+        let list = Self.array(ids)
+        let missing = try pg.text(
+            """
+            SELECT w.id FROM unnest($2::text[]) WITH ORDINALITY AS w (id, place)
+            WHERE NOT EXISTS (SELECT 1 FROM tidemark.verdict AS v WHERE v.zone = $1 AND v.id = w.id)
+            ORDER BY w.place LIMIT 1
+            """,
+            [zoneName, list]
+        )
+        if let missing {
+            throw TidemarkError(
+                .predecessorMissing,
+                "The change set depends on \(missing), which has not arrived.",
+                fix: "Send \(missing) first, or in the same request before this one."
+            )
+        }
+        let rows = try pg.query(
+            """
+            WITH RECURSIVE ancestor (id) AS (
+                SELECT unnest($2::text[])
+                UNION
+                SELECT unnest(v.after) FROM ancestor AS a
+                JOIN tidemark.verdict AS v ON v.zone = $1 AND v.id = a.id
+            )
+            SELECT v.revision, v.revision IS NULL AND v.id = ANY ($2::text[])
+            FROM ancestor AS a JOIN tidemark.verdict AS v ON v.zone = $1 AND v.id = a.id
+            """,
+            [zoneName, list]
+        )
+        return Ancestry(
+            revisions: rows.map { $0.integer(0) }.compactMap { $0 },
+            isRefused: rows.map { $0.isTrue(1) }.contains(true)
+        )
+    }
+
+    func keep(
+        _ envelope: SyncRequest.Envelope,
+        device: String?,
+        revision: Int64?,
+        body: String
+    ) throws {
+        guard let id = envelope.id else { return }
+        try pg.query(
+            """
+            INSERT INTO tidemark.verdict (zone, id, device, hash, revision, after, body)
+            VALUES ($1, $2, $3, $4, $5::bigint, $6::text[], $7)
+            """,
+            [
+                zoneName, id, device, envelope.hash, revision.map(String.init),
+                Self.array(envelope.after), body,
+            ]
+        )
+    }
+}

@@ -1,0 +1,206 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// What a refusal of PostgreSQL means, in the words in which the embedded store says the same.
+extension PostgresTransaction {
+    func violation(of failure: PostgresFailure, _ ord: Int) -> Violation {
+        let stored = failure.table.flatMap { tables[$0] } ?? statementTable(failure)
+        let table = stored?.table.name ?? ""
+        switch failure.state {
+        case "23505":
+            let columns = failure.constraint.flatMap { stored?.uniques[$0] } ?? []
+            return .conflict([
+                ConflictReason(table: table, key: "", columns: columns, rule: .unique)
+            ])
+        case "23503", "23001":
+            let parent = statementTable(failure)?.table.name ?? table
+            return .conflict([
+                ConflictReason(table: parent, key: "", columns: [], rule: .referenced)
+            ])
+        case "23502"
+        where failure.column.flatMap { schema.history.fills[table]?[$0] } != nil:
+            let column = failure.column ?? ""
+            return .refusal(
+                TidemarkError(
+                    .deviceBehind,
+                    "\(table).\(column) is NOT NULL without a default, and the device's version of the table does not have it.",
+                    fix:
+                        "Update the app, then retry; or give the column a default at the server.",
+                    place: .init(changeSet: ord, table: table, column: column)
+                )
+            )
+        default:
+            let column = failure.state == "23502" ? failure.column : nil
+            let what =
+                column.map { "NOT NULL constraint failed: \(table).\($0)" }
+                ?? "CHECK constraint failed: \(check(failure, stored) ?? table)"
+            return .refusal(
+                TidemarkError(
+                    .constraintViolated,
+                    "The table refuses a record: \(what).",
+                    fix:
+                        "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+                    place: .init(
+                        changeSet: ord,
+                        table: table.isEmpty ? nil : table,
+                        column: column
+                    )
+                )
+            )
+        }
+    }
+
+    private func check(_ failure: PostgresFailure, _ stored: PostgresTable?) -> String? {
+        failure.constraint.map { CheckText.label(of: $0, in: stored?.table.sql ?? "") ?? $0 }
+    }
+
+    /// A text that the column's type does not read: a date that is none, a word that the enum does
+    /// not have.
+    static func unreadable(_ failure: PostgresFailure, _ ord: Int) -> TidemarkError {
+        TidemarkError(
+            .invalidValue,
+            "A value cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",
+            fix: "Write a value that the column's type takes.",
+            place: .init(changeSet: ord, table: failure.table, column: failure.column)
+        )
+    }
+
+    private func statementTable(_ failure: PostgresFailure) -> PostgresTable? {
+        let sql = failure.sql ?? ""
+        return schema.tables.compactMap { table($0.name) }.first {
+            sql.hasPrefix("INSERT INTO \($0.name) ") || sql.hasPrefix("UPDATE \($0.name) ")
+                || sql.hasPrefix("DELETE FROM \($0.name) ")
+        }
+    }
+
+    // MARK: References
+
+    /// Has PostgreSQL check the references that the change set left, and looks for the culprits if
+    /// one is broken.
+    func checkReferences(_ ord: Int) throws {
+        try pg.execute("SAVEPOINT reference")
+        do {
+            try pg.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            try pg.execute("SET CONSTRAINTS ALL DEFERRED; RELEASE reference")
+        } catch let failure as PostgresFailure where failure.state.hasPrefix("23") {
+            try pg.execute("ROLLBACK TO reference; RELEASE reference; SET CONSTRAINTS ALL DEFERRED")
+            guard failure.state == "23503" else { throw violation(of: failure, ord) }
+            try refuseBroken(ord)
+        }
+    }
+
+    /// A reference that points at nothing.
+    private struct Broken {
+        let table: String
+        let key: String
+        let column: String
+        let parent: String
+        let parentKey: String
+        let isToKey: Bool
+    }
+
+    private func refuseBroken(_ ord: Int) throws {
+        let touched = Set(try staged.touchedTables(ord).map(\.name))
+        let suspects = schema.tables.filter { table in
+            touched.contains(table.name)
+                || table.references.contains { touched.contains($0.parent) }
+        }
+        let broken = try suspects.flatMap { try self.broken(in: $0) }
+        let reasons = try broken.map { try reason(for: $0, ord) }
+        throw Violation.conflict(
+            reasons.isEmpty
+                ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons
+        )
+    }
+
+    private func reason(for reference: Broken, _ ord: Int) throws -> ConflictReason {
+        let isStaged = try staged.isStaged(reference.table, reference.key, ord)
+        let isParentStaged =
+            try reference.isToKey && staged.isStaged(reference.parent, reference.parentKey, ord)
+        if !isStaged || isParentStaged {
+            return ConflictReason(
+                table: reference.parent,
+                key: reference.parentKey,
+                columns: [],
+                rule: .referenced
+            )
+        }
+        guard try reference.isToKey && wasDeleted(reference.parent, reference.parentKey) else {
+            throw Violation.refusal(
+                TidemarkError(
+                    .brokenReference,
+                    "The record refers to \(reference.parent) \(reference.parentKey), which does not exist.",
+                    fix:
+                        "Create the parent in the same or an earlier change set, or refer to another.",
+                    place: .init(
+                        changeSet: ord,
+                        table: reference.table,
+                        key: try staged.sentKey(reference.table, reference.key, ord),
+                        column: reference.column
+                    )
+                )
+            )
+        }
+        return ConflictReason(
+            table: reference.table,
+            key: reference.key,
+            columns: [reference.column],
+            rule: .parentDeleted
+        )
+    }
+
+    private func broken(in table: SyncedTable, limit: Int = 20) throws -> [Broken] {
+        guard let child = self.table(table.name) else { return [] }
+        return try table.references.flatMap { reference -> [Broken] in
+            guard let parent = self.table(reference.parent) else { return [] }
+            let columns = reference.columns.map { child.column($0, "c") }
+            let match = zip(columns, reference.parentColumns).map {
+                "\(parent.column($1, "p")) = \($0)"
+            }
+            let parts = reference.columns.map { child.kind($0).json(child.column($0, "c")) }
+            let parentKey =
+                parts.count == 1
+                ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
+            return try pg.query(
+                """
+                SELECT \(child.keyJSON("c")), \(parentKey) FROM \(child.name) AS c
+                WHERE \(child.inZone("c")) AND $1::text IS NOT NULL
+                    AND \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND "))
+                    AND NOT EXISTS (SELECT 1 FROM \(parent.name) AS p
+                        WHERE \(parent.inZone("p")) AND \(match.joined(separator: " AND ")))
+                ORDER BY \(SQLText.names(table.key)) LIMIT \(limit)
+                """,
+                [zoneName]
+            ).map {
+                Broken(
+                    table: table.name,
+                    key: $0.text(0),
+                    column: reference.columns[0],
+                    parent: reference.parent,
+                    parentKey: $0.text(1),
+                    isToKey: parent.table.key == reference.parentColumns
+                )
+            }
+        }
+    }
+
+    private func wasDeleted(_ name: String, _ key: String) throws -> Bool {
+        let isLogged = try pg.text(
+            "SELECT 1 FROM tidemark.log WHERE zone = $1 AND tbl = $2 AND key = $3 LIMIT 1",
+            [zoneName, name, key]
+        )
+        if isLogged != nil { return true }
+        // Compaction forgets records that are gone; an id below the next one was given.
+        guard let table = table(name), table.table.keyKind == .integer, state.horizon > adopted,
+            let id = Int64(key), id >= 1
+        else { return false }
+        let next = try pg.integer(
+            "SELECT next FROM tidemark.identity WHERE zone = $1 AND tbl = $2",
+            [zoneName, name]
+        )
+        return id < next ?? 0
+    }
+}

@@ -1,0 +1,61 @@
+package import TidemarkCore
+
+/// An error that PostgreSQL reported, or that the connection to it met.
+package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
+    /// The five characters of SQLSTATE; empty when the connection failed.
+    package let state: String
+    /// What PostgreSQL says, for the log: it may quote values.
+    package let message: String
+    /// The table that the error is about.
+    package var table: String?
+    /// The column that the error is about.
+    package var column: String?
+    /// The constraint or unique index that refused.
+    package var constraint: String?
+    /// The statement that failed.
+    package var sql: String?
+
+    package var description: String { state.isEmpty ? message : "\(state): \(message)" }
+
+    /// Whether the connection is of no use any more.
+    package var isDisconnected: Bool {
+        state.isEmpty || state.hasPrefix("08") || state.hasPrefix("57P")
+    }
+
+    /// Whether the same transaction, begun anew, may well succeed: a deadlock, a serialisation
+    /// failure, or a lock that was not to be had in time.
+    package var isTransient: Bool { ["40001", "40P01", "55P03", "55006"].contains(state) }
+
+    /// What clients are told: never PostgreSQL's own words, which may quote rows.
+    package func typed() -> TidemarkError {
+        switch state {
+        case "53100", "53200":
+            TidemarkError(
+                .storageFailed,
+                "The database has no room left.",
+                fix: "Make room on its disk; devices keep their outbox and try again."
+            )
+        case "55P03", "40001", "40P01", "57014":
+            TidemarkError(
+                .unavailable,
+                "Another program holds rows that this request needs.",
+                fix: "Try again in a moment."
+            )
+        default:
+            if isDisconnected || state.hasPrefix("53") || state == "25P03" {
+                TidemarkError(
+                    .unavailable,
+                    "The database cannot be reached.",
+                    fix:
+                        "Try again in a moment; whoever runs the server finds the cause in its log."
+                )
+            } else {
+                TidemarkError(
+                    .internalFailure,
+                    "The database refused a statement (SQLSTATE \(state)).",
+                    fix: "Whoever runs the server finds the cause in its log."
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkStore
+
+/// Transactions on zones, on connections of a pool; what they commit is told to whoever listens,
+/// here and at the other nodes.
+final class ZoneConnections: Sendable {
+    /// What is served.
+    let served: PostgresSchema
+    private let pool: PostgresPool
+    private let fanOut: FanOut
+    private let bus: NotifyBus
+    private let now: @Sendable () -> Int64
+
+    /// How often a transaction is begun anew that another program was in the way of.
+    static let attemptsMax = 10
+
+    /// Opens the database, and makes it ready when it is not served yet.
+    init(_ options: PostgresStore.Options, _ fanOut: FanOut) async throws {
+        pool = PostgresPool(
+            address: options.address,
+            settings: PostgresConnection.Settings(),
+            sizeMax: options.connectionsMax
+        )
+        do {
+            served = try await pool.run { pg, _ in
+                try OpenDatabase(pg: pg, options: options).run()
+            }
+        } catch let failure as PostgresFailure {
+            throw Self.cannotOpen(failure)
+        }
+        now = options.now ?? SystemClock.milliseconds
+        self.fanOut = fanOut
+        bus = NotifyBus(address: options.address)
+        bus.start { [weak self] news in self?.hear(news) }
+    }
+
+    deinit { bus.stop() }
+
+    /// Stops telling and hearing.
+    func close() { bus.stop() }
+
+    /// Runs `body` in a transaction on a zone, anew when another program was in the way.
+    func inTransaction<Result: Sendable>(
+        _ zone: String,
+        _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
+    ) async throws -> Result {
+        let (served, now) = (served, now)
+        let (result, reached) = try await typed { [pool] in
+            try await pool.run { pg, db in
+                try Self.insisting {
+                    try Self.transact(pg, db) {
+                        let transaction = try PostgresTransaction(
+                            pg,
+                            db,
+                            zone: zone,
+                            served: served,
+                            now: now()
+                        )
+                        let result = try body(transaction)
+                        try transaction.finish()
+                        return (result, transaction.state)
+                    }
+                }
+            }
+        }
+        let revision = ZoneRevision(zone: zone, epoch: reached.epoch, revision: reached.revision)
+        fanOut.committed(revision)
+        bus.tell(revision)
+        return result
+    }
+
+    /// Runs `body` on a connection, outside a transaction.
+    func reading<Result: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection, PostgresSchema) throws -> Result
+    ) async throws -> Result {
+        let served = served
+        return try await typed { try await pool.run { pg, _ in try body(pg, served) } }
+    }
+
+    /// What a zone is at, and whether other programs have written what no revision has.
+    func position(of zone: String) async throws -> (revision: ZoneRevision, hasOutside: Bool) {
+        try await reading { pg, _ in
+            let rows = try pg.query(
+                """
+                SELECT epoch, revision, EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1)
+                FROM tidemark.zone WHERE zone = $1
+                """,
+                [zone]
+            )
+            guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
+            let revision = ZoneRevision(
+                zone: zone,
+                epoch: rows[0].text(0),
+                revision: rows[0].integer(1) ?? 0
+            )
+            return (revision, rows[0].isTrue(2))
+        }
+    }
+
+    /// Returns when the database answers.
+    func probe() async throws {
+        try await reading { pg, _ in _ = try pg.query("SELECT 1 FROM tidemark.zone LIMIT 1") }
+    }
+
+    static let busy = TidemarkError(
+        .unavailable,
+        "Other programs write to the zone's tables without a pause.",
+        fix: "Try again in a moment."
+    )
+
+    // MARK: Private
+
+    /// Takes in what a node or another program has told.
+    private func hear(_ news: NotifyBus.News) {
+        switch news {
+        case .committed(let revision): fanOut.committed(revision)
+        case .outside(let zone):
+            guard fanOut.zones.contains(zone) else { return }
+            Task { [weak self] in
+                do {
+                    try await self?.inTransaction(zone) { try $0.absorbOutsideChanges() }
+                } catch {
+                    // Zones that are listened to are looked at again in a moment.
+                    return
+                }
+            }
+        }
+    }
+
+    private static func cannotOpen(_ failure: PostgresFailure) -> TidemarkError {
+        TidemarkError(
+            .unusableFile,
+            "The database cannot be served: \(failure.message.trimmingCharacters(in: .whitespacesAndNewlines))",
+            fix:
+                "Check the address, that the server runs, and that the role may create schemas and tables."
+        )
+    }
+
+    private func typed<Result>(_ body: () async throws -> Result) async throws -> Result {
+        do {
+            return try await body()
+        } catch let failure as PostgresFailure {
+            throw failure.typed()
+        } catch is PostgresTransaction.Overtaken {
+            throw Self.busy
+        }
+    }
+
+    /// Begins anew what another program was in the way of.
+    private static func insisting<Result>(_ body: () throws -> Result) throws -> Result {
+        for _ in 1..<attemptsMax {
+            do {
+                return try body()
+            } catch is PostgresTransaction.Overtaken {
+                continue
+            } catch let failure as PostgresFailure where failure.isTransient {
+                continue
+            }
+        }
+        return try body()
+    }
+
+    private static func transact<Result>(
+        _ pg: PostgresConnection,
+        _ db: Database,
+        _ body: () throws -> Result
+    ) throws -> Result {
+        try pg.execute("BEGIN")
+        do {
+            var result: Result?
+            try db.inTransaction(.deferred) {
+                result = try body()
+                return .commit
+            }
+            try pg.commit()
+            guard let result else { throw busy }
+            return result
+        } catch {
+            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
+            throw error
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+
+/// Compaction, as in the embedded store: bodies below the horizon go, of a record's log entries one
+/// stays with the columns of all, and of verdicts the map of ids.
+extension PostgresTransaction {
+    func compact(to horizon: Int64) throws {
+        let range = [zoneName, "\(state.horizon)", "\(horizon)"]
+        for table in schema.tables.compactMap({ table($0.name) }) {
+            try pg.query(
+                """
+                DELETE FROM tidemark.log AS l WHERE l.zone = $1 AND l.tbl = \(table.literal)
+                    AND l.revision <= $3::bigint
+                    AND l.key IN (SELECT c.key FROM tidemark.log AS c WHERE c.zone = $1
+                        AND c.tbl = \(table.literal) AND c.revision > $2::bigint AND c.revision <= $3::bigint)
+                    AND NOT EXISTS (SELECT 1 FROM \(table.name) AS t WHERE \(KeySet.match(table, "t", key: "l.key")))
+                """,
+                range
+            )
+        }
+        try mergeEntries(range)
+        try shortenVerdicts(range)
+        // Who made a revision and when stays: policies that look at clocks ask for it. The
+        // horizon's own body stays too, for devices that are exactly there.
+        try pg.query(
+            """
+            UPDATE tidemark.revision SET body = ''
+            WHERE zone = $1 AND revision >= $2::bigint AND revision < $3::bigint
+            """,
+            range
+        )
+        try pg.query(
+            "DELETE FROM tidemark.fingerprint WHERE zone = $1 AND revision < $2::bigint",
+            [zoneName, "\(horizon)"]
+        )
+        change(horizon: horizon)
+    }
+
+    private func mergeEntries(_ range: [String?]) throws {
+        let integerTables = PostgresArray.quoted(
+            schema.tables.filter { $0.keyKind == .integer }.map(\.name)
+        )
+        // A record that was there before, went and came again stays one that was created anew.
+        try pg.query(
+            """
+            WITH entry AS (
+                DELETE FROM tidemark.log AS l WHERE l.zone = $1 AND l.revision <= $3::bigint
+                    AND (l.tbl, l.key) IN (
+                        SELECT c.tbl, c.key FROM tidemark.log AS c WHERE c.zone = $1
+                            AND c.revision > $2::bigint AND c.revision <= $3::bigint)
+                RETURNING l.*
+            )
+            INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, merged)
+            SELECT $1, tbl, key, max(revision),
+                CASE WHEN count(*) = 1 THEN min(operation)
+                    WHEN bool_or(operation = 'delete' OR operation = 'create'
+                        AND (merged OR tbl <> ALL ($4::text[]))) THEN 'create' ELSE 'update' END,
+                CASE WHEN count(*) = 1 THEN min(columns) ELSE coalesce((
+                    SELECT json_agg(DISTINCT j.name)::text
+                    FROM unnest(array_agg(columns)) AS c (list), json_array_elements_text(c.list::json) AS j (name)
+                ), '[]') END,
+                count(*) > 1 OR bool_or(merged)
+            FROM entry GROUP BY tbl, key
+            """,
+            range + [integerTables]
+        )
+    }
+
+    private func shortenVerdicts(_ range: [String?]) throws {
+        try pg.query(
+            """
+            UPDATE tidemark.verdict AS v SET body = '{"id":' || tidemark.quote(v.id) || ',"revision":' || v.revision
+                || ',"conflict":false,"types":[' || coalesce(m.types, '') || ']' || coalesce(',' || m.parts, '') || '}'
+            FROM (
+                SELECT w.id, string_agg(tidemark.quote(t.tbl), ',') AS types,
+                    string_agg(tidemark.quote(t.tbl) || ':{"create":[' || t.keys || '],"update":[],"delete":[],"attributes":{'
+                        || t.attributes || '}}', ',') AS parts
+                FROM tidemark.verdict AS w LEFT JOIN LATERAL (
+                    SELECT p.key AS tbl, string_agg(a.key, ',') AS keys,
+                        string_agg(tidemark.quote(a.key) || ':{"__oldId__":' || (a.value -> '__oldId__')::text
+                            || ',"revision":' || w.revision || '}', ',') AS attributes
+                    FROM json_each(w.body::json) AS p,
+                        json_each(CASE json_typeof(p.value) WHEN 'object' THEN p.value -> 'attributes' END) AS a
+                    WHERE a.value -> '__oldId__' IS NOT NULL GROUP BY p.key
+                ) AS t ON true
+                WHERE w.zone = $1 AND w.revision > $2::bigint AND w.revision <= $3::bigint GROUP BY w.id
+            ) AS m WHERE v.zone = $1 AND v.id = m.id
+            """,
+            range
+        )
+    }
+}

@@ -1,0 +1,119 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// The log: what a commit changed, as JSON ready to send.
+extension PostgresTransaction {
+    func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String {
+        let overruled = try takeOverruled(revision: revision, author: stamp.device)
+        _ = try reduce(.own)
+        let body = try logReduced(
+            id: envelope.id,
+            stamp: stamp,
+            revision: revision,
+            ord: envelope.ord,
+            overruled: overruled
+        )
+        try keep(envelope, device: stamp.device, revision: revision, body: body)
+        return body
+    }
+
+    /// Logs the reduced changes, and returns them as their author sees them.
+    ///
+    /// `ord` is the author's change set, whose temporary ids the author's copy names; `overruled`
+    /// are the records in it of which some values do not stand.
+    @discardableResult
+    func logReduced(
+        id: String?,
+        stamp: Stamp,
+        revision: Int64,
+        ord: Int?,
+        overruled: [String] = []
+    ) throws -> String {
+        var envelope = AnswerEnvelope(
+            id: id,
+            revision: revision,
+            time: schema.needsTimes ? stamp.time : nil
+        )
+        let body = try staged.renderReduced(envelope, revision: revision)
+        let entries = try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT json_group_array(json_object('tbl', tbl, 'key', key, 'operation', operation,
+                        'columns', CASE operation WHEN 'update'
+                            THEN (SELECT json_group_array(j.key) FROM json_each(attributes) AS j) END))
+                    FROM temp.tidemark_reduced
+                    """
+            )
+        )
+        try pg.query(
+            """
+            WITH revision AS (
+                INSERT INTO tidemark.revision (zone, revision, id, device, time, body)
+                VALUES ($1, $2::bigint, $3, $4, $5::bigint, $6)
+            ), entry AS (
+                SELECT * FROM jsonb_to_recordset($7::jsonb)
+                    AS e (tbl text, key text, operation text, columns text)
+            ), logged AS (
+                INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns)
+                SELECT $1, tbl, key, $2::bigint, operation, columns FROM entry
+            )
+            INSERT INTO tidemark.identity AS i (zone, tbl, next)
+            SELECT $1, tbl, max(key::bigint) + 1 FROM entry WHERE tbl = ANY ($8::text[]) GROUP BY tbl
+            ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(i.next, excluded.next)
+            """,
+            [
+                zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", body, entries ?? "[]",
+                PostgresArray.quoted(
+                    schema.tables.filter { $0.keyKind == .integer }.map(\.name)
+                ),
+            ]
+        )
+        change(time: max(state.time, stamp.time))
+        try carryFingerprint(
+            to: revision,
+            adding: RowFingerprints(db, schema: schema).reducedImages()
+        )
+        guard let ord else { return body }
+        envelope.overruled = overruled
+        return try staged.renderReduced(envelope, revision: revision, authorOf: ord)
+    }
+
+    func catchUp(
+        after revision: Int64,
+        through last: Int64,
+        limit: Int,
+        bytesMax: Int,
+        device: String?
+    ) throws -> CatchUp {
+        guard revision < last else {
+            return CatchUp(bodies: [], revision: revision, hasMore: false)
+        }
+        // One more than asked for tells whether there is more; the sum of the lengths stops earlier.
+        let rows = try pg.query(
+            """
+            SELECT revision, body, bytes FROM (
+                SELECT revision, body, sum(octet_length(body)) OVER (ORDER BY revision) AS bytes
+                FROM (
+                    SELECT r.revision, coalesce(v.body, r.body) AS body FROM tidemark.revision AS r
+                    LEFT JOIN tidemark.verdict AS v ON v.zone = r.zone AND v.id = r.id AND v.device = $4
+                    WHERE r.zone = $1 AND r.revision > $2::bigint AND r.revision <= $3::bigint
+                    ORDER BY r.revision LIMIT $5::int
+                ) AS p
+            ) AS b WHERE bytes - octet_length(body) <= $6::bigint ORDER BY revision
+            """,
+            [zoneName, "\(revision)", "\(last)", device, "\(limit + 1)", "\(bytesMax)"]
+        )
+        var (bodies, reached) = ([String](), revision)
+        for row in rows.map({ $0 }) {
+            guard bodies.isEmpty || bodies.count < limit && row.integer(2) ?? 0 <= bytesMax else {
+                return CatchUp(bodies: bodies, revision: reached, hasMore: true)
+            }
+            bodies.append(row.text(1))
+            reached = row.integer(0) ?? reached
+        }
+        return CatchUp(bodies: bodies, revision: reached, hasMore: false)
+    }
+}

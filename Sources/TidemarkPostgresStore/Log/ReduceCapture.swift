@@ -1,0 +1,83 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+
+/// What a transaction did, as one change a record: the first row before against the last row after.
+///
+/// Updates merge, a record created and deleted in between vanishes, and so does an update that
+/// changed nothing. The result goes into `temp.tidemark_reduced` of the SQLite connection, from which
+/// the change set is written; what was captured is forgotten.
+extension PostgresTransaction {
+    /// Whose captured rows are reduced.
+    enum Author {
+        /// This transaction's own.
+        case own
+        /// Another program's, which has committed.
+        case outside(xid: String)
+
+        var sql: String {
+            switch self {
+            case .own: "pg_current_xact_id()"
+            case .outside: "$2::xid8"
+            }
+        }
+    }
+
+    /// Reduces what a transaction captured.
+    ///
+    /// - Returns: Whether anything is left.
+    /// - Throws: ``Overtaken`` when another program committed changes of the same records, in a
+    ///   revision that is still to come.
+    func reduce(_ author: Author) throws -> Bool {
+        var parameters: [String?] = [zoneName]
+        if case .outside(let xid) = author { parameters.append(xid) }
+        let rows = try pg.query(Self.reduceSQL(author), parameters)
+        if rows[0].isTrue(1) { throw Overtaken() }
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
+        guard let changes = rows[0][0] else { return false }
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, after, base)
+                SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, 0
+                FROM json_each(?)
+                """
+        ).execute(arguments: [changes])
+        return true
+    }
+
+    private static func reduceSQL(_ author: Author) -> String {
+        // What others captured earlier and nobody has taken in yet comes before; of the own, it may
+        // be about the same records.
+        let overtaken =
+            if case .own = author {
+                """
+                EXISTS (SELECT 1 FROM tidemark.capture AS m JOIN tidemark.capture AS o
+                    ON o.zone = m.zone AND o.tbl = m.tbl AND o.key = m.key AND o.xid <> m.xid
+                    WHERE m.zone = $1 AND m.xid = pg_current_xact_id())
+                """
+            } else {
+                "false"
+            }
+        return """
+            WITH captured AS (
+                DELETE FROM tidemark.capture WHERE zone = $1 AND xid = \(author.sql)
+                RETURNING seq, tbl, key, before, after
+            ), span AS (
+                SELECT tbl, key, (array_agg(before ORDER BY seq))[1] AS before,
+                    (array_agg(after ORDER BY seq DESC))[1] AS after
+                FROM captured GROUP BY tbl, key
+            ), reduced AS (
+                SELECT tbl, key,
+                    CASE WHEN before IS NULL THEN 'create' WHEN after IS NULL THEN 'delete' ELSE 'update' END AS operation,
+                    before, after,
+                    CASE WHEN before IS NULL OR after IS NULL THEN after
+                        ELSE tidemark.changes(before, after) END AS attributes
+                FROM span WHERE before IS DISTINCT FROM after
+            )
+            SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after)
+                ORDER BY tbl, length(key), key), \(overtaken)
+            FROM reduced WHERE operation <> 'update' OR attributes <> '{}'
+            """
+    }
+}

@@ -1,0 +1,171 @@
+public import Foundation
+import GRDB
+public import TidemarkCore
+public import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// Zones in a PostgreSQL database: the store for production.
+///
+/// The shell around ``PostgresTransaction`` and the handler. It holds no state that another node
+/// would miss: any number of stores, in any number of processes, serve one database. Commits are
+/// durable before the answer leaves; libpq runs on threads of its own. Safe to use from any task.
+public final class PostgresStore: SyncService {
+    /// What a store is opened with.
+    public struct Options: Sendable {
+        /// The database: a URL or a `key=value` list, by libpq's rules.
+        public var address: String
+        /// Statements in SQLite's words that make the tables when the database is not served yet.
+        public var schemaSQL: String?
+        /// PostgreSQL's schema in which the tables are.
+        public var namespace = "public"
+        /// The zones that are to be there.
+        public var zones = ["main"]
+        /// A random id for new histories.
+        public var newEpoch: UUID
+        /// The conflict policy of each table, and of each `table.column`, that has one of its own.
+        public var policies: [String: ConflictPolicy] = [:]
+        /// The bounds on requests and answers.
+        public var limits = Limits.standard
+        /// The most connections.
+        public var connectionsMax = 8
+        /// Where snapshots are built: a folder of this process's machine.
+        public var folder = NSTemporaryDirectory()
+        /// The wall clock, in milliseconds since 1970; nil for the system's.
+        public var now: (@Sendable () -> Int64)?
+
+        /// Options with the standard values.
+        public init(address: String, newEpoch: UUID) {
+            (self.address, self.newEpoch) = (address, newEpoch)
+        }
+    }
+
+    /// Whom the store tells what it commits, and what other nodes and programs have committed.
+    public let fanOut: FanOut
+    /// What the zones' tables are.
+    public var schema: SyncSchema { zones.served.schema }
+
+    private let options: Options
+    private let zones: ZoneConnections
+    private let handler: SyncHandler
+    private let committer: GroupCommitter
+    private let snapshots: ZoneSnapshots
+
+    /// Opens a database, and makes it ready when it is not served yet.
+    ///
+    /// `metrics` are told of every commit.
+    ///
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, or
+    ///   ``TidemarkCore/TidemarkError``.
+    public init(_ options: Options, metrics: ServerMetrics = ServerMetrics()) async throws {
+        let fanOut = FanOut(limits: options.limits)
+        let zones = try await ZoneConnections(options, fanOut)
+        (self.options, self.fanOut, self.zones) = (options, fanOut, zones)
+        handler = SyncHandler(limits: options.limits)
+        snapshots = ZoneSnapshots(folder: options.folder)
+        let group = GroupHandler(limits: options.limits)
+        committer = GroupCommitter(limits: options.limits, metrics: metrics) { zone, requests in
+            try await zones.inTransaction(zone) { try group.handle(requests, in: $0) }
+        }
+    }
+
+    /// Answers one round of synchronisation; what the answer acknowledges is on disk.
+    public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
+    }
+
+    /// Whether a request is to be held for news.
+    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+        let handler = handler
+        return try await zones.inTransaction(zone) { try handler.hold(body, in: $0) }
+    }
+
+    /// What a zone is at.
+    public func latest(zone: String) async throws -> ZoneRevision {
+        try await zones.position(of: zone).revision
+    }
+
+    /// Looks what other nodes have committed and other programs have written, should a notification
+    /// have been lost.
+    public func look(zone: String) async throws {
+        let position = try await zones.position(of: zone)
+        if position.hasOutside {
+            try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
+        } else {
+            fanOut.committed(position.revision)
+        }
+    }
+
+    /// Compares ranges of a device's rows with the zone's.
+    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
+    }
+
+    /// A snapshot of the zone at its latest revision, built when there is none yet.
+    public func snapshot(zone: String) async throws -> SnapshotFile {
+        for _ in 0..<ZoneConnections.attemptsMax {
+            let state = try await zones.inTransaction(zone) { transaction in
+                try transaction.absorbOutsideChanges()
+                // The snapshot carries it; kept, so that it is computed at most once.
+                _ = try transaction.fingerprint(at: transaction.state.revision)
+                return transaction.state
+            }
+            let file = try await snapshots.cache(of: zone).snapshot(at: state) { [zones] path in
+                try await zones.reading { pg, served in
+                    try BuildSnapshot(pg: pg, served: served, zone: zone).build(at: path)
+                }
+            }
+            if let file { return file }
+        }
+        throw ZoneConnections.busy
+    }
+
+    /// Tells that nobody reads the snapshot any more.
+    public func releaseSnapshot(_ snapshot: SnapshotFile) async {
+        await snapshots.release(snapshot)
+    }
+
+    /// The statements that make the zone's tables, as JSON.
+    public func schema(zone: String) async throws -> [UInt8] {
+        let served = zones.served
+        return try await zones.inTransaction(zone) { transaction in
+            let shape = served.schema.shape.split(separator: "\n").map {
+                ChangeSetJSON.quote(String($0))
+            }
+            let state = transaction.state
+            let text =
+                #"{"zone":\#(ChangeSetJSON.quote(zone)),"epoch":"\#(state.epoch)","revision":\#(state.revision),"#
+                + #""schema":"\#(served.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(served.text)}"#
+            return Array(text.utf8)
+        }
+    }
+
+    /// The content hash of every table, at one revision.
+    public func digest(zone: String) async throws -> ZoneDigest {
+        let path =
+            "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
+        defer { removeIfThere(path) }
+        for _ in 0..<ZoneConnections.attemptsMax {
+            try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
+            let digest = try await zones.reading { pg, served in
+                try BuildSnapshot(pg: pg, served: served, zone: zone).digest(at: path)
+            }
+            if let digest { return digest }
+        }
+        throw ZoneConnections.busy
+    }
+
+    /// The latest revision and epoch of a zone, for people and logs.
+    public func state(zone: String) async throws -> ZoneState {
+        try await zones.inTransaction(zone) { $0.state }
+    }
+
+    /// Removes the files that the store made; nothing may be in flight.
+    public func close() async {
+        zones.close()
+        await snapshots.clear()
+    }
+
+    /// Whether requests can be answered: asks the database for a zone.
+    public func probe() async throws { try await zones.probe() }
+}

@@ -1,0 +1,114 @@
+/// The bookkeeping of every zone, in PostgreSQL's schema `tidemark`.
+///
+/// Every key begins with the zone, and no statement of the hot path names two, so the tables can be
+/// distributed by it.
+///
+/// | table | a row is |
+/// | --- | --- |
+/// | `tidemark.served` | the tables that are synced, as devices know them |
+/// | `tidemark.zone` | a zone: epoch, latest revision, horizon; whoever commits locks it |
+/// | `tidemark.lineage` | an earlier history of a zone, and the revision at which it was left |
+/// | `tidemark.revision` | a committed change set, as JSON ready to send |
+/// | `tidemark.fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
+/// | `tidemark.log` | a record's change in a revision, without values |
+/// | `tidemark.verdict` | what was answered to a change set id |
+/// | `tidemark.lap` | the last request of a device: tells a copy of its file from the file |
+/// | `tidemark.idmap` | the permanent id that a device's temporary id became |
+/// | `tidemark.identity` | the next id of an integer-keyed table; ids are never reused |
+/// | `tidemark.overruled` | values of a device that another change set overruled, until it has them |
+/// | `tidemark.capture` | a record's row before and after a statement, until a revision has it |
+/// | `tidemark.outside` | a transaction of another program that captured something |
+enum Bookkeeping {
+    /// The version of these tables, and of the functions and triggers beside them.
+    static let layout = 1
+
+    static let sql = """
+        CREATE TABLE IF NOT EXISTS tidemark.served (
+            id int PRIMARY KEY CHECK (id = 1),
+            layout int NOT NULL,
+            namespace text NOT NULL,
+            zone_column text,
+            tables text NOT NULL
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.zone (
+            zone text COLLATE "C" PRIMARY KEY,
+            epoch text NOT NULL,
+            revision bigint NOT NULL,
+            horizon bigint NOT NULL,
+            adopted bigint NOT NULL,
+            time bigint NOT NULL DEFAULT 0,
+            notes bigint NOT NULL DEFAULT 0
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.lineage (
+            zone text COLLATE "C", epoch text COLLATE "C", ended bigint NOT NULL, PRIMARY KEY (zone, epoch)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.revision (
+            zone text COLLATE "C",
+            revision bigint,
+            id text,
+            device text,
+            time bigint NOT NULL,
+            body text NOT NULL,
+            PRIMARY KEY (zone, revision)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.fingerprint (
+            zone text COLLATE "C",
+            revision bigint,
+            fingerprint text NOT NULL,
+            shape text NOT NULL,
+            PRIMARY KEY (zone, revision)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.log (
+            zone text COLLATE "C",
+            tbl text COLLATE "C",
+            key text COLLATE "C",
+            revision bigint,
+            operation text NOT NULL,
+            columns text,
+            merged boolean NOT NULL DEFAULT false,
+            PRIMARY KEY (zone, tbl, key, revision)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.verdict (
+            zone text COLLATE "C",
+            id text COLLATE "C",
+            device text,
+            hash text NOT NULL,
+            revision bigint,
+            after text[] NOT NULL,
+            body text NOT NULL,
+            PRIMARY KEY (zone, id)
+        );
+        CREATE INDEX IF NOT EXISTS verdict_revision ON tidemark.verdict (zone, revision);
+        CREATE TABLE IF NOT EXISTS tidemark.lap (
+            zone text COLLATE "C", device text COLLATE "C", lap text NOT NULL, revision bigint NOT NULL,
+            PRIMARY KEY (zone, device)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.idmap (
+            zone text COLLATE "C", device text COLLATE "C", tbl text COLLATE "C", temporary bigint,
+            permanent bigint NOT NULL, PRIMARY KEY (zone, device, tbl, temporary)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.identity (
+            zone text COLLATE "C", tbl text COLLATE "C", next bigint NOT NULL, PRIMARY KEY (zone, tbl)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.overruled (
+            zone text COLLATE "C", device text COLLATE "C", number bigint,
+            revision bigint NOT NULL, records text NOT NULL, PRIMARY KEY (zone, device, number)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.capture (
+            zone text COLLATE "C",
+            seq bigint GENERATED ALWAYS AS IDENTITY,
+            xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+            tbl text COLLATE "C" NOT NULL,
+            key text COLLATE "C" NOT NULL,
+            before text,
+            after text,
+            PRIMARY KEY (zone, seq)
+        );
+        CREATE INDEX IF NOT EXISTS capture_record ON tidemark.capture (zone, tbl, key);
+        CREATE INDEX IF NOT EXISTS capture_xid ON tidemark.capture (zone, xid);
+        CREATE SEQUENCE IF NOT EXISTS tidemark.commits;
+        CREATE TABLE IF NOT EXISTS tidemark.outside (
+            zone text COLLATE "C", xid xid8, number bigint, PRIMARY KEY (zone, xid)
+        );
+        """
+}

@@ -1,0 +1,53 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Copies the rows that a schema's statements made, or that an SQLite file has, into new tables of
+/// the zone `main`: a batch of rows at a time, as one JSON text.
+struct ImportRows {
+    let pg: PostgresConnection
+    let db: Database
+    let tables: [PostgresTable]
+
+    /// The rows that travel at a time.
+    private static let batch = 5_000
+
+    func run() throws {
+        guard let first = tables.first else { return }
+        let schema = SyncSchema(tables: tables.map(\.table))
+        try EngineConnection.prepare(db, schema: schema)
+        try PostgresText.prepare(db, PostgresSchema(schema, tables))
+        try pg.execute("SET CONSTRAINTS ALL DEFERRED")
+        for table in tables { try copy(table, zoneColumn: first.zoneColumn) }
+        try pg.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    }
+
+    private func copy(_ table: PostgresTable, zoneColumn: String?) throws {
+        let columns = table.table.columns.map(\.name)
+        let members = columns.map {
+            "\(SQLText.literal($0)), tidemark_postgres_text(\(SQLText.name($0)), '\(table.kind($0).rawValue)')"
+        }
+        let order = SQLText.names(table.table.key)
+        let values = columns.map { "(r.v ->> \(SQLText.literal($0)))::\(table.type($0))" }
+        var copied = 0
+        while true {
+            let batch = try Row.fetchOne(
+                db,
+                sql: """
+                    SELECT count(*) AS rows, json_group_array(json_object(\(members.joined(separator: ", ")))) AS list
+                    FROM (SELECT * FROM main.\(SQLText.name(table.table.name))
+                        ORDER BY \(order) LIMIT \(Self.batch) OFFSET \(copied))
+                    """
+            )
+            guard let batch, batch["rows"] as Int > 0 else { return }
+            copied += batch["rows"] as Int
+            try pg.query(
+                """
+                INSERT INTO \(table.name) (\(SQLText.names(columns))) OVERRIDING SYSTEM VALUE
+                SELECT \(values.joined(separator: ", ")) FROM jsonb_array_elements($1::jsonb) AS r (v)
+                """,
+                [batch["list"]]
+            )
+        }
+    }
+}

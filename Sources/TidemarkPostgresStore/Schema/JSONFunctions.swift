@@ -1,0 +1,59 @@
+/// Functions in PostgreSQL that write values as canonical JSON, byte for byte as SQLite's side does.
+enum JSONFunctions {
+    static let sql = """
+        CREATE OR REPLACE FUNCTION tidemark.escape(value text) RETURNS text
+        LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+        DECLARE
+            code int;
+        BEGIN
+            value := replace(replace(value, '\\', '\\\\'), '"', '\\"');
+            IF value ~ '[\\x01-\\x1f]' THEN
+                FOR code IN 1..31 LOOP
+                    value := replace(value, chr(code), '\\u00' || lpad(to_hex(code), 2, '0'));
+                END LOOP;
+            END IF;
+            RETURN '"' || value || '"';
+        END $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.quote(value text) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT CASE
+                WHEN value IS NULL THEN 'null'
+                WHEN value !~ '[\\x01-\\x1f"\\\\]' THEN '"' || value || '"'
+                ELSE tidemark.escape(value) END
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.pointed(digits text) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT CASE WHEN digits ~ '[.e]' THEN digits ELSE digits || '.0' END
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.real(value double precision) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT CASE
+                WHEN value IS NULL OR value = 'NaN' THEN 'null'
+                WHEN value = 'Infinity' THEN '{"$real":"Infinity"}'
+                WHEN value = '-Infinity' THEN '{"$real":"-Infinity"}'
+                WHEN abs(value) BETWEEN 1e15 AND 9007199254740992 THEN tidemark.pointed(value::text::numeric::text)
+                ELSE tidemark.pointed(value::text) END
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.real(value real) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT tidemark.real(value::text::double precision)
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.bytes(value bytea) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT coalesce('{"$blob":"' || translate(encode(value, 'base64'), E'\\n', '') || '"}', 'null')
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.changes(before text, after text) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT coalesce('{' || string_agg(tidemark.quote(n.key) || ':' || n.value::text, ',' ORDER BY n.ordinality) || '}', '{}')
+            FROM json_each(after::json) WITH ORDINALITY AS n
+            LEFT JOIN json_each(before::json) AS o ON o.key = n.key
+            WHERE o.value::text IS DISTINCT FROM n.value::text
+        $$;
+        """
+}

@@ -1,0 +1,142 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Makes a database ready to be served: bookkeeping, the synced tables, capture and zones, in one
+/// transaction under a lock, so that many nodes may start at once.
+struct OpenDatabase {
+    let pg: PostgresConnection
+    let options: PostgresStore.Options
+
+    /// The lock's number: "tidemark" in ASCII, cut to what a number holds.
+    private static let lock = 0x7469_6465_6D61_726B
+
+    func run() throws -> PostgresSchema {
+        let version = try pg.integer("SHOW server_version_num") ?? 0
+        guard version >= 150_000 else {
+            throw TidemarkError(
+                .unusableFile,
+                "The database is PostgreSQL \(version / 10_000); 15 or newer is needed.",
+                fix: "Serve a newer one."
+            )
+        }
+        try pg.execute("BEGIN")
+        do {
+            let served = try prepare()
+            try pg.execute("COMMIT")
+            return served
+        } catch {
+            if pg.isUsable { try pg.execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    private func prepare() throws -> PostgresSchema {
+        try pg.query("SELECT pg_advisory_xact_lock(\(Self.lock))")
+        // Nothing is made anew while others may be at work: that would wait for them, and they for it.
+        let isMade = try pg.text("SELECT to_regclass('tidemark.served')") != nil
+        var served = isMade ? try PostgresSchema.load(pg, policies: options.policies) : nil
+        if let served {
+            try refuseOther(served)
+        } else {
+            try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark")
+            try pg.execute(JSONFunctions.sql)
+            try pg.execute(FingerprintSQL.functions)
+            try pg.execute(Bookkeeping.sql)
+            try pg.execute(CaptureTriggers.sharedSQL)
+            try create()
+            served = try PostgresSchema.load(pg, policies: options.policies)
+            for table in served?.tables.values.sorted(by: { $0.table.name < $1.table.name }) ?? [] {
+                try pg.execute(CaptureTriggers.install(table))
+            }
+        }
+        guard let served else { throw Self.nothingToServe }
+        for zone in options.zones { try add(zone, served) }
+        return served
+    }
+
+    /// Makes the tables of the schema.
+    private func create() throws {
+        guard let text = options.schemaSQL else { throw Self.nothingToServe }
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        let scratch = try DatabaseQueue(configuration: configuration)
+        let made = try scratch.write { db in
+            try db.execute(sql: text)
+            let schema = try SchemaIntrospection(db).validated(policies: options.policies)
+            let creation = CreateTables(
+                db: db,
+                schema: schema,
+                namespace: options.namespace,
+                zoneColumn: Self.zoneColumn(schema)
+            )
+            let tables = try creation.tables()
+            return (schema, tables, try creation.statements(tables))
+        }
+        try refuseTaken(made.1)
+        for statement in made.2 { try pg.execute(statement) }
+        try scratch.write { try ImportRows(pg: pg, db: $0, tables: made.1).run() }
+        try pg.query(
+            "INSERT INTO tidemark.served VALUES (1, \(Bookkeeping.layout), $1, $2, $3)",
+            [options.namespace, Self.zoneColumn(made.0), try SchemaText.encode(made.0)]
+        )
+    }
+
+    private static func zoneColumn(_ schema: SyncSchema) -> String {
+        let isTaken = schema.tables.contains { $0.columns.contains { $0.name == "zone" } }
+        return isTaken ? "tidemark_zone" : "zone"
+    }
+
+    private func refuseTaken(_ tables: [PostgresTable]) throws {
+        for table in tables
+        where try pg.text("SELECT to_regclass($1)", [table.name]) != nil {
+            throw TidemarkError(
+                .unusableFile,
+                "The database has a table \(options.namespace).\(table.table.name) already.",
+                fix: "Serve the tables that are there with --adopt, or give an empty database.",
+                place: .init(table: table.table.name)
+            )
+        }
+    }
+
+    /// Refuses a schema that is not the one which is served.
+    private func refuseOther(_ served: PostgresSchema) throws {
+        guard let text = options.schemaSQL else { return }
+        let scratch = try DatabaseQueue()
+        let wanted = try scratch.write { db in
+            try db.execute(sql: text)
+            return try SchemaIntrospection(db).validated(policies: options.policies)
+        }
+        guard wanted.shape != served.schema.shape else { return }
+        throw TidemarkError(
+            .schemaMismatch,
+            "The schema given is not the one that the database is served with.",
+            fix: "Leave --schema out to serve what is there."
+        )
+    }
+
+    /// Makes a zone, unless it is there; rows that it has already are its first revision.
+    private func add(_ zone: String, _ served: PostgresSchema) throws {
+        guard try pg.text("SELECT 1 FROM tidemark.zone WHERE zone = $1", [zone]) == nil else {
+            return
+        }
+        let rows = served.tables.values.map {
+            "EXISTS (SELECT 1 FROM \($0.name) AS t WHERE \($0.inZone("t")))"
+        }.joined(separator: " OR ")
+        try pg.query(
+            """
+            INSERT INTO tidemark.zone (zone, epoch, revision, horizon, adopted)
+            SELECT $1, $2, n, n, n FROM (SELECT (\(rows.isEmpty ? "false" : rows))::int AS n) AS first
+            ON CONFLICT DO NOTHING
+            """,
+            [zone, options.newEpoch.uuidString.lowercased()]
+        )
+    }
+
+    private static let nothingToServe = TidemarkError(
+        .invalidArgument,
+        "The database is not served yet, and no tables were named.",
+        fix: "Give --schema FILE.sql to make tables, or --adopt to take those that are there."
+    )
+}

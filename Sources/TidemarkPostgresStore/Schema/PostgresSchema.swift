@@ -1,0 +1,110 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// The tables that are served, both as devices know them and as PostgreSQL has them.
+struct PostgresSchema: Hashable, Sendable {
+    let schema: SyncSchema
+    let tables: [String: PostgresTable]
+    /// The schema as it is sent, JSON.
+    let text: String
+    /// Its hash.
+    let hash: String
+
+    init(_ schema: SyncSchema, _ tables: [PostgresTable]) throws {
+        self.schema = schema
+        self.tables = Dictionary(uniqueKeysWithValues: tables.map { ($0.table.name, $0) })
+        text = try SchemaText.encode(schema)
+        hash = ContentHash.of(text)
+    }
+
+    /// Reads what is served, and how the tables look in PostgreSQL's catalogue.
+    ///
+    /// - Returns: nil when nothing is served yet.
+    static func load(
+        _ pg: PostgresConnection,
+        policies: [String: ConflictPolicy]
+    ) throws -> PostgresSchema? {
+        let rows = try pg.query(
+            "SELECT namespace, zone_column, tables, layout FROM tidemark.served"
+        )
+        guard !rows.isEmpty else { return nil }
+        guard rows[0].integer(3) == Int64(Bookkeeping.layout) else {
+            throw TidemarkError(
+                .unusableFile,
+                "The database was served by another version of Tidemark, whose bookkeeping has another layout.",
+                fix: "Serve it with that version."
+            )
+        }
+        let (namespace, zoneColumn) = (rows[0].text(0), rows[0][1])
+        let known = try SchemaText.decode(rows[0].text(2))
+        let schema = SyncSchema(tables: known.tables, policies: policies, history: known.history)
+        let tables = try schema.tables.map {
+            try PostgresCatalog.table($0, namespace: namespace, zoneColumn: zoneColumn, pg)
+        }
+        return try PostgresSchema(schema, tables)
+    }
+}
+
+/// What PostgreSQL's catalogue says of a synced table.
+enum PostgresCatalog {
+    static func table(
+        _ table: SyncedTable,
+        namespace: String,
+        zoneColumn: String?,
+        _ pg: PostgresConnection
+    ) throws -> PostgresTable {
+        let columns = try pg.query(
+            """
+            SELECT a.attname, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid)
+            FROM pg_attribute AS a LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+            WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
+            """,
+            ["\(SQLText.name(namespace)).\(SQLText.name(table.name))"]
+        )
+        guard !columns.isEmpty else {
+            throw TidemarkError(
+                .unusableFile,
+                "The table \(namespace).\(table.name), which is served, is not in the database.",
+                fix: "Restore it, or serve the database anew.",
+                place: .init(table: table.name)
+            )
+        }
+        let names = columns.map { ($0.text(0), $0.text(1), $0[2]) }
+        return PostgresTable(
+            table: table,
+            namespace: namespace,
+            zoneColumn: zoneColumn,
+            types: Dictionary(uniqueKeysWithValues: names.map { ($0.0, $0.1) }),
+            defaults: names.reduce(into: [:]) { $0[$1.0] = $1.2 },
+            uniques: try uniques(table, namespace, zoneColumn, pg)
+        )
+    }
+
+    /// The columns of each unique index apart from the key's, by its name.
+    private static func uniques(
+        _ table: SyncedTable,
+        _ namespace: String,
+        _ zoneColumn: String?,
+        _ pg: PostgresConnection
+    ) throws -> [String: [String]] {
+        let rows = try pg.query(
+            """
+            SELECT c.relname, a.attname
+            FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+            LEFT JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, place) ON true
+            LEFT JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum AND k.attnum > 0
+            WHERE i.indrelid = to_regclass($1) AND i.indisunique AND NOT i.indisprimary
+            ORDER BY c.relname, k.place
+            """,
+            ["\(SQLText.name(namespace)).\(SQLText.name(table.name))"]
+        )
+        var uniques: [String: [String]] = [:]
+        for row in rows.map({ ($0.text(0), $0[1]) }) {
+            let columns = [row.1].compactMap { $0 }.filter { $0 != zoneColumn }
+            uniques[row.0, default: []] += columns
+        }
+        return uniques
+    }
+}

@@ -1,0 +1,100 @@
+import TidemarkCore
+import TidemarkSQLite
+
+/// A synced table in PostgreSQL, and the SQL that speaks of its rows.
+///
+/// Statements know the zone as their first parameter, `$1`.
+struct PostgresTable: Hashable, Sendable {
+    /// The table as devices know it.
+    let table: SyncedTable
+    /// PostgreSQL's schema in which it is.
+    let namespace: String
+    /// The column that holds the zone; nil when all rows belong to one.
+    let zoneColumn: String?
+    /// The columns' types, as PostgreSQL spells them.
+    let types: [String: String]
+    /// The expression of each column's default, in PostgreSQL's SQL.
+    var defaults: [String: String] = [:]
+    /// The columns of each unique index, without the zone, by its name; empty for expressions.
+    var uniques: [String: [String]] = [:]
+
+    /// The table's name with its schema, quoted.
+    var name: String { "\(SQLText.name(namespace)).\(SQLText.name(table.name))" }
+
+    /// The table's name as a literal.
+    var literal: String { SQLText.literal(table.name) }
+
+    /// The kind of a column.
+    func kind(_ column: String) -> PostgresType {
+        PostgresType(named: base(types[column] ?? "text"))
+    }
+
+    /// The type of a column, for casts.
+    func type(_ column: String) -> String { types[column] ?? "text" }
+
+    /// A column behind an alias.
+    func column(_ column: String, _ alias: String) -> String { "\(alias).\(SQLText.name(column))" }
+
+    /// The condition that a row is in the zone.
+    func inZone(_ alias: String) -> String {
+        zoneColumn.map { "\(alias).\(SQLText.name($0)) = $1" } ?? "true"
+    }
+
+    /// A row's key in canonical JSON.
+    func keyJSON(_ alias: String) -> String {
+        let parts = table.key.map { kind($0).json(column($0, alias)) }
+        return parts.count == 1
+            ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
+    }
+
+    /// A row's value columns as a canonical JSON object.
+    func rowJSON(_ alias: String) -> String { object(table.valueColumns.map(\.name), alias) }
+
+    /// A row as it is hashed: the value columns sorted by name.
+    func imageJSON(_ alias: String) -> String {
+        object(RowJSON.hashedColumns(table), alias)
+    }
+
+    private func object(_ columns: [String], _ alias: String) -> String {
+        guard !columns.isEmpty else { return "'{}'" }
+        let members = columns.enumerated().map { index, name in
+            let lead = (index == 0 ? "{" : ",") + ChangeSetJSON.quote(name) + ":"
+            return "\(SQLText.literal(lead)) || \(kind(name).json(column(name, alias)))"
+        }
+        return "(\(members.joined(separator: " || ")) || '}')"
+    }
+
+    /// The value of a column in a staged record `s`, whose values are a JSON object of texts.
+    func staged(_ column: String, _ alias: String = "s") -> String {
+        "(\(alias).v ->> \(SQLText.literal(column)))::\(type(column))"
+    }
+
+    /// The condition under which a row is that of a staged record.
+    func matches(_ alias: String, staged: String = "s") -> String {
+        ([inZone(alias)] + table.key.map { "\(column($0, alias)) = \(self.staged($0, staged))" })
+            .joined(separator: " AND ")
+    }
+
+    /// Drops the length of `character varying(20)` and the precision of `numeric(10,2)`.
+    private func base(_ type: String) -> String {
+        type.split(separator: "(").first.map { $0.trimmingSuffix(" ") } ?? type
+    }
+}
+
+extension Substring {
+    fileprivate func trimmingSuffix(_ character: Character) -> String {
+        var text = self
+        while text.last == character { text.removeLast() }
+        return String(text)
+    }
+}
+
+/// The staged records of a table as a set that statements read.
+enum StagedSet {
+    /// A derived table `s` of the JSON in a parameter.
+    ///
+    /// `v` holds the values by column, as texts in PostgreSQL's own spelling.
+    static func records(_ parameter: Int, _ alias: String = "s") -> String {
+        "jsonb_to_recordset($\(parameter)::jsonb) AS \(alias) (rec bigint, tbl text, key text, operation text, base bigint, v jsonb)"
+    }
+}

@@ -1,0 +1,151 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// Makes a snapshot file of a zone while writers go on: all rows as of one moment, in key order,
+/// in batches that SQLite takes as one JSON text each.
+struct BuildSnapshot {
+    let pg: PostgresConnection
+    let served: PostgresSchema
+    let zone: String
+
+    /// The rows that travel at a time.
+    private static let batch = 2_000
+
+    /// Builds the snapshot at `path`, compressed.
+    ///
+    /// - Returns: The file, or nil when another program's changes are in no revision yet: absorb
+    ///   them and try again.
+    func build(at path: String) throws -> SnapshotFile? {
+        let plain = path + ".sqlite"
+        defer { removeIfThere(plain) }
+        guard let header = try copy(to: plain) else { return nil }
+        return try SnapshotFile.compressing(plain, header, at: path)
+    }
+
+    /// The content hash of every table, by way of a file at `path`.
+    func digest(at path: String) throws -> ZoneDigest? {
+        guard let header = try copy(to: path) else { return nil }
+        return try DatabaseQueue(path: path).write { db in
+            try Digest.compute(
+                db,
+                schema: served.schema,
+                zone: zone,
+                revision: header.revision
+            )
+        }
+    }
+
+    private func copy(to plain: String) throws -> SnapshotFormat.Header? {
+        removeIfThere(plain)
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        configuration.prepareDatabase { db in
+            // A scratch file: it is made anew after a crash.
+            try db.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+        }
+        let file = try DatabaseQueue(path: plain, configuration: configuration)
+        try pg.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        let header = Result {
+            try file.writeWithoutTransaction { db in
+                try EngineConnection.prepare(db, schema: served.schema)
+                var header: SnapshotFormat.Header?
+                try db.inTransaction(.deferred) {
+                    header = try fill(db)
+                    return .commit
+                }
+                return header
+            }
+        }
+        if pg.isUsable { try pg.execute("ROLLBACK") }
+        try file.close()
+        return try header.get()
+    }
+
+    private func fill(_ db: Database) throws -> SnapshotFormat.Header? {
+        let rows = try pg.query(
+            """
+            SELECT z.epoch, z.revision, f.fingerprint,
+                EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1)
+            FROM tidemark.zone AS z LEFT JOIN tidemark.fingerprint AS f
+                ON f.zone = $1 AND f.revision = z.revision AND f.shape = $2
+            WHERE z.zone = $1
+            """,
+            [zone, ContentHash.of(served.schema.shape)]
+        )
+        guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
+        guard !rows[0].isTrue(3) else { return nil }
+        let header = SnapshotFormat.Header(
+            zone: zone,
+            epoch: rows[0].text(0),
+            revision: rows[0].integer(1) ?? 0,
+            schema: served.text,
+            fingerprint: rows[0][2]
+        )
+        try SnapshotFormat.write(header, in: db)
+        for table in served.schema.tables {
+            guard let stored = served.tables[table.name] else { continue }
+            try copy(stored, in: db)
+        }
+        return header
+    }
+
+    private func copy(_ table: PostgresTable, in db: Database) throws {
+        let columns = table.table.columns.map(\.name)
+        let (name, list) = (SQLText.name(table.table.name), SQLText.names(columns))
+        try db.execute(sql: "CREATE TABLE main.\(name) (\(list))")
+        let values = columns.map { table.kind($0).json(table.column($0, "t")) }
+        let order = table.table.key.map { column in
+            let collation = table.kind(column) == .text ? "::text COLLATE \"C\"" : ""
+            return table.column(column, "t") + collation
+        }
+        try pg.execute(
+            """
+            DECLARE rows NO SCROLL CURSOR FOR
+            SELECT '[' || \(values.joined(separator: " || ',' || ")) || ']' FROM \(table.name) AS t
+            WHERE \(table.inZone("t").replacingOccurrences(of: "$1", with: SQLText.literal(zone)))
+            ORDER BY \(order.joined(separator: ", "))
+            """
+        )
+        let decoded = columns.indices.map { "tidemark_decode(value -> \($0))" }
+        while true {
+            let rows = try pg.rows("FETCH \(Self.batch) FROM rows")
+            guard !rows.isEmpty else { break }
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO main.\(name) (\(list)) SELECT \(decoded.joined(separator: ", "))
+                    FROM json_each(?)
+                    """
+            ).execute(arguments: ["[\(rows.map { $0.text(0) }.joined(separator: ","))]"])
+        }
+        try pg.execute("CLOSE rows")
+    }
+}
+
+/// The snapshot files of each zone.
+actor ZoneSnapshots {
+    private let folder: String
+    private var caches: [String: SnapshotCache] = [:]
+
+    init(folder: String) { self.folder = folder }
+
+    func cache(of zone: String) -> SnapshotCache {
+        if let cache = caches[zone] { return cache }
+        // A zone's name may be anything; a file's may not.
+        let cache = SnapshotCache(besides: "\(folder)/tidemark-\(ContentHash.of(zone).prefix(16))")
+        caches[zone] = cache
+        return cache
+    }
+
+    func release(_ file: SnapshotFile) async {
+        for cache in caches.values { await cache.release(file) }
+    }
+
+    func clear() async {
+        for cache in caches.values { await cache.clear() }
+        caches.removeAll()
+    }
+}

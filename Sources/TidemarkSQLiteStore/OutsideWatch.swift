@@ -1,0 +1,62 @@
+import GRDB
+import Synchronization
+
+/// Notices that another program has written into a zone's file.
+///
+/// A connection of its own, which only reads: SQLite's `data_version` tells a connection that
+/// others have committed. Asking costs some microseconds as long as nobody has.
+final class OutsideWatch: Sendable {
+    private struct State {
+        var file: DatabaseQueue?
+        var version: Int64?
+    }
+
+    private let path: String
+    private let state = Mutex(State())
+
+    /// Makes a watch that has not opened the file.
+    init(path: String) { self.path = path }
+
+    /// Opens the file, unless it is open; on a thread that may block.
+    func open() throws {
+        try state.withLock { state in
+            guard state.file == nil else { return }
+            var configuration = Configuration()
+            configuration.readonly = true
+            configuration.busyMode = .timeout(10)
+            configuration.label = "tidemark.watch"
+            state.file = try DatabaseQueue(path: path, configuration: configuration)
+        }
+    }
+
+    /// Whether the file is open.
+    var isOpen: Bool { state.withLock { $0.file != nil } }
+
+    /// Whether anything was captured that nobody has taken in, if the file has changed at all since
+    /// the last call.
+    ///
+    /// The server's own commits change the file as well, but leave nothing captured behind.
+    func hasNews() async throws -> Bool {
+        guard let file = state.withLock(\.file) else { return false }
+        return try await file.read { [self] db in
+            let version = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version"))
+            let isSeen = state.withLock { state in
+                defer { state.version = version }
+                return state.version == version
+            }
+            guard !isSeen else { return false }
+            return try Bool.fetchOne(
+                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
+            ) ?? false
+        }
+    }
+
+    /// Closes the file.
+    func close() throws {
+        let file = state.withLock { state in
+            defer { state = State() }
+            return state.file
+        }
+        try file?.close()
+    }
+}

@@ -1,0 +1,145 @@
+internal import TidemarkCore
+
+/// Who listens to which zone, and what each has still to be told.
+///
+/// A listener only ever needs the latest revision, so nobody has a queue: however slow a listener
+/// is, it costs the same few bytes. Time comes as ticks, and every function is a step that wakes
+/// those whom it names.
+struct Audience {
+    /// What a listener has asked for.
+    enum Kind {
+        /// To be told for as long as it stays, and to hear a sign of life now and then.
+        case stays
+        /// To be told once.
+        case once
+    }
+
+    private struct Seat {
+        let zone: String
+        let kind: Kind
+        /// What it knows already.
+        var told: ZoneRevision?
+        /// Whether it should hear a sign of life.
+        var isBeatDue = false
+    }
+
+    private struct Place {
+        /// What the zone is at, as far as anybody has said since somebody listens.
+        var latest: ZoneRevision?
+        var listeners: Set<Int> = []
+    }
+
+    private var listenersMax: Int
+    private var seats: [Int: Seat] = [:]
+    private var zonesListenedTo: [String: Place] = [:]
+    /// Those who stay, spread over the ticks between two signs of life.
+    private var turns: [Set<Int>]
+    private var ticks = 0
+    private var last = 0
+    private(set) var isClosed = false
+
+    /// Makes an empty audience.
+    ///
+    /// - Parameters:
+    ///   - listenersMax: The most listeners at a time.
+    ///   - ticksPerBeat: The ticks between two signs of life.
+    init(listenersMax: Int, ticksPerBeat: Int) {
+        self.listenersMax = listenersMax
+        turns = Array(repeating: [], count: max(1, ticksPerBeat))
+    }
+
+    /// How many listen.
+    var count: Int { seats.count }
+    /// The zones that somebody listens to.
+    var zones: [String] { zonesListenedTo.keys.sorted() }
+
+    /// Lowers the number of listeners for whom there is room.
+    mutating func admit(atMost most: Int) { listenersMax = min(listenersMax, most) }
+
+    /// Takes a new listener in, which knows what it has been told before; nil when there is no
+    /// room.
+    mutating func join(_ zone: String, _ kind: Kind, told: ZoneRevision?) -> Int? {
+        guard !isClosed, seats.count < listenersMax else { return nil }
+        last += 1
+        seats[last] = Seat(zone: zone, kind: kind, told: told)
+        zonesListenedTo[zone, default: Place()].listeners.insert(last)
+        if kind == .stays { turns[last % turns.count].insert(last) }
+        return last
+    }
+
+    /// Lets a listener go.
+    mutating func leave(_ listener: Int) {
+        guard let seat = seats.removeValue(forKey: listener) else { return }
+        turns[listener % turns.count].remove(listener)
+        zonesListenedTo[seat.zone]?.listeners.remove(listener)
+        if zonesListenedTo[seat.zone]?.listeners.isEmpty == true {
+            zonesListenedTo[seat.zone] = nil
+        }
+    }
+
+    /// Notes what a zone is at.
+    ///
+    /// - Returns: The listeners for whom that is news.
+    mutating func committed(_ revision: ZoneRevision) -> [Int] {
+        guard let place = zonesListenedTo[revision.zone], revision.isNews(to: place.latest) else {
+            return []
+        }
+        zonesListenedTo[revision.zone]?.latest = revision
+        return place.listeners.sorted()
+    }
+
+    /// Notes what a listener knows from elsewhere.
+    mutating func tell(_ revision: ZoneRevision, to listener: Int) {
+        seats[listener]?.told = revision
+    }
+
+    /// Lets time go on by a tick.
+    ///
+    /// - Returns: The listeners who should hear a sign of life now.
+    mutating func tick() -> [Int] {
+        ticks += 1
+        let due = turns[ticks % turns.count].sorted()
+        for listener in due { seats[listener]?.isBeatDue = true }
+        return due
+    }
+
+    /// Sends everybody away.
+    ///
+    /// - Returns: The listeners.
+    mutating func close() -> [Int] {
+        isClosed = true
+        return seats.keys.sorted()
+    }
+
+    /// Whether there is something to tell a listener, or nothing will ever be.
+    func isDue(_ listener: Int) -> Bool {
+        guard let seat = seats[listener] else { return true }
+        return isClosed || seat.isBeatDue || news(for: seat) != nil
+    }
+
+    /// What a listener is to be told now, which then counts as told; nil when there is nothing.
+    mutating func next(for listener: Int) -> FanOut.Message? {
+        guard let seat = seats[listener] else { return nil }
+        if let news = news(for: seat) {
+            seats[listener]?.told = news
+            return .moved(news)
+        }
+        if isClosed {
+            leave(listener)
+            return .bye
+        }
+        guard seat.isBeatDue else { return nil }
+        seats[listener]?.isBeatDue = false
+        return .heartbeat
+    }
+
+    /// Whether a listener is still there.
+    func holds(_ listener: Int) -> Bool { seats[listener] != nil }
+
+    private func news(for seat: Seat) -> ZoneRevision? {
+        guard let latest = zonesListenedTo[seat.zone]?.latest, latest.isNews(to: seat.told) else {
+            return nil
+        }
+        return latest
+    }
+}

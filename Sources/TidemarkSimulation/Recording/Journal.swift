@@ -1,0 +1,53 @@
+package import TidemarkCore
+
+/// What reached a world's server, in order, with what it answered: a script that another store can
+/// be held against.
+package final class Journal {
+    /// One entry.
+    package enum Entry: Sendable {
+        /// A request to sync.
+        case sync([UInt8], Result<[UInt8], TidemarkError>)
+        /// A request to compare rows.
+        case comparison([UInt8], Result<[UInt8], TidemarkError>)
+        /// Another program's transaction, as the revision that it became; nil when it changed
+        /// nothing.
+        case outside(String?)
+        /// The zone was made ready for a snapshot.
+        case snapshot
+    }
+
+    /// The policies of the tables.
+    package var policies: [String: ConflictPolicy] = [:]
+    /// The server's bounds.
+    package var limits = Limits.standard
+    /// The entries so far.
+    package private(set) var entries: [Entry] = []
+
+    /// Makes an empty journal.
+    package init() {}
+
+    /// The statements that make the server's tables and the rows that they have at first.
+    package static var schemaSQL: String { ZoneSchema.sql + ZoneSchema.rows }
+    /// The first history of every world.
+    package static let epoch = "00000000-0000-4000-8000-000000000000"
+    /// The server's clock, which stands.
+    package static let now = SimulatedServer.now
+
+    func add(_ entry: Entry) { entries.append(entry) }
+
+    /// Adds what an exchange came to, unless its effects are lost in a crash.
+    func add(
+        isLost: Bool,
+        _ entry: (Result<[UInt8], TidemarkError>) -> Entry,
+        _ answer: () throws -> [UInt8]
+    ) throws -> [UInt8] {
+        do {
+            let answer = try answer()
+            if !isLost { add(entry(.success(answer))) }
+            return answer
+        } catch let error as TidemarkError {
+            add(entry(.failure(error)))
+            throw error
+        }
+    }
+}

@@ -1,0 +1,40 @@
+import GRDB
+package import TidemarkCore
+import TidemarkSQLite
+
+/// The change sets of an answer, made of what the store noted.
+extension StagedRequest {
+    /// What the commit did, in `temp.tidemark_reduced`, as a change set.
+    ///
+    /// With `ord`, the author's staged change set, the temporary ids are named: the author's copy.
+    package func renderReduced(
+        _ envelope: AnswerEnvelope,
+        revision: Int64,
+        authorOf ord: Int? = nil
+    ) throws -> String {
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
+        )
+        return try ChangeSetJSON.render(
+            envelope: envelope.members,
+            schema.tables.filter { names.contains($0.name) }.map {
+                ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord)
+            },
+            in: db
+        )
+    }
+
+    /// The records in `temp.tidemark_truth` as a change set.
+    package func renderTruth(_ envelope: AnswerEnvelope?) throws -> String {
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_truth")
+        )
+        return try ChangeSetJSON.render(
+            envelope: envelope?.members ?? [],
+            schema.tables.filter { names.contains($0.name) }.map {
+                ChangeSetJSON.Source(truth: $0)
+            },
+            in: db
+        )
+    }
+}

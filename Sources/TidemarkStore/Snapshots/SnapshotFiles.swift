@@ -1,0 +1,34 @@
+import Foundation
+import TidemarkGzip
+package import TidemarkServer
+package import TidemarkSQLite
+
+extension SnapshotFile {
+    /// Compresses a snapshot that is built.
+    package static func compressing(
+        _ plain: String,
+        _ header: SnapshotFormat.Header,
+        at path: String
+    ) throws -> SnapshotFile {
+        try GzipFile.compress(plain, to: path, level: 1)
+        let attributes = try FileManager.default.attributesOfItem(atPath: path)
+        return SnapshotFile(
+            path: path,
+            byteCount: (attributes[.size] as? NSNumber)?.int64Value ?? 0,
+            epoch: header.epoch,
+            revision: header.revision
+        )
+    }
+}
+
+/// Removes a file if it exists.
+package func removeIfThere(_ path: String) {
+    guard FileManager.default.fileExists(atPath: path) else { return }
+    do {
+        try FileManager.default.removeItem(atPath: path)
+    } catch {
+        // Left behind, it is overwritten or refused by name at the next use, where the error has a
+        // reader.
+        return
+    }
+}

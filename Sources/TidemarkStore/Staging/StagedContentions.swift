@@ -1,0 +1,92 @@
+import Foundation
+import GRDB
+package import TidemarkCore
+import TidemarkSQLite
+
+/// What is known of the records in `temp.tidemark_contended`, put together as evidence.
+///
+/// The rule itself is `judge`, a pure function.
+extension StagedRequest {
+    /// A record's place in a zone.
+    package struct RecordName: Hashable, Sendable {
+        /// The table.
+        package let table: String
+        /// The key in canonical JSON.
+        package let key: String
+
+        /// Names a record.
+        package init(table: String, key: String) { (self.table, self.key) = (table, key) }
+    }
+
+    /// A log entry's part of the evidence.
+    ///
+    /// `columns` is a JSON array of names, nil where the operation is about the whole record.
+    package static func unseen(operation: String, columns: String?, stamp: Stamp) throws
+        -> UnseenChange
+    {
+        UnseenChange(
+            operation: TidemarkCore.Operation(rawValue: operation) ?? .update,
+            columns: try columns.map {
+                try JSONDecoder().decode(Set<String>.self, from: Data($0.utf8))
+            } ?? [],
+            stamp: stamp
+        )
+    }
+
+    /// Whether any record is contended.
+    package func hasContended() throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_contended)")
+        ) ?? false
+    }
+
+    /// The contended records with what happened to each since its base, oldest first.
+    package func contentions(
+        unseen: [RecordName: [UnseenChange]],
+        stamp: Stamp,
+        isCascade: Bool
+    ) throws -> [Contention] {
+        let differing = isCascade ? [:] : try differingColumns()
+        return try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl, key, operation, present FROM temp.tidemark_contended
+                    ORDER BY tbl, length(key), key
+                    """
+            )
+        ).map { row in
+            let record = RecordName(table: row["tbl"], key: row["key"])
+            let references = schema.byName[record.table]?.references.flatMap(\.columns) ?? []
+            return Contention(
+                table: record.table,
+                key: record.key,
+                operation: TidemarkCore.Operation(rawValue: row["operation"]) ?? .update,
+                differingColumns: isCascade ? Set(references) : differing[record] ?? [],
+                unseen: unseen[record] ?? [],
+                exists: row["present"],
+                stamp: stamp,
+                isCascade: isCascade
+            )
+        }
+    }
+
+    /// The columns that staged updates and creations set to other values than the rows have now.
+    private func differingColumns() throws -> [RecordName: Set<String>] {
+        var differing: [RecordName: Set<String>] = [:]
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT w.tbl, w.key, c.col
+                    FROM temp.tidemark_contended AS w, json_each(w.image) AS j
+                    JOIN temp.tidemark_staged_cell AS c ON c.rec = w.rec AND c.col = j.key
+                    WHERE w.operation <> 'delete' AND tidemark_key(c.value) IS NOT (w.image -> j.fullkey)
+                    """
+            )
+        )
+        while let row = try rows.next() {
+            differing[RecordName(table: row["tbl"], key: row["key"]), default: []]
+                .insert(row["col"])
+        }
+        return differing
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+import GRDB
+package import TidemarkCore
+package import TidemarkServer
+import TidemarkSQLite
+
+/// Permanent ids, put wherever a temporary id stands in a staged change set.
+///
+/// The store knows which ids there are, and gives them into `temp.tidemark_assigned`.
+extension StagedRequest {
+    /// A temporary id that a request names without creating its record.
+    package struct WantedIdentity: Hashable, Sendable {
+        /// The table of the record.
+        package let table: String
+        /// The temporary id, negative.
+        package let temporary: Int64
+    }
+
+    /// The temporary ids that the request names but does not create.
+    package func wantedIdentities() throws -> [WantedIdentity] {
+        try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT r.parent AS tbl, c.value AS temporary
+                    FROM temp.tidemark_staged_cell AS c JOIN temp.tidemark_staged AS s USING (rec)
+                        JOIN temp.tidemark_reference AS r ON r.tbl = s.tbl AND r.col = c.col
+                    WHERE typeof(c.value) = 'integer' AND c.value < 0
+                    UNION
+                    SELECT s.tbl, CAST(s.key AS INTEGER)
+                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                    WHERE t.kind = 'integer' AND s.operation <> 'create' AND s.key LIKE '-%'
+                    """
+            )
+        ).map { WantedIdentity(table: $0["tbl"], temporary: $0["temporary"]) }
+    }
+
+    /// The integer-keyed tables in which a change set creates records.
+    package func tablesWithTemporaryCreates(_ ord: Int) throws -> [SyncedTable] {
+        try String.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT s.tbl FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                    WHERE ord = ? AND operation = 'create' AND t.kind = 'integer' ORDER BY s.tbl
+                    """
+            ),
+            arguments: [ord]
+        ).compactMap { schema.byName[$0] }
+    }
+
+    /// Gives the new records of a table the ids from `first` on, in their order.
+    ///
+    /// - Returns: How many there are.
+    package func assign(_ table: SyncedTable, _ ord: Int, from first: Int64) throws -> Int {
+        do {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO temp.tidemark_assigned
+                    SELECT tbl, CAST(key AS INTEGER), ?3 + row_number() OVER (ORDER BY rec) - 1
+                    FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1 AND operation = 'create'
+                    """
+            ).execute(arguments: [table.name, ord, first])
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            throw Self.usedTemporaryId(table, ord)
+        }
+        return db.changesCount
+    }
+
+    /// A temporary id that stands for two records.
+    package static func usedTemporaryId(_ table: SyncedTable, _ ord: Int) -> Violation {
+        .refusal(
+            TidemarkError(
+                .invalidKey,
+                "A temporary id was used for a record before.",
+                fix: "Count down for each new record, and keep the counter.",
+                place: .init(changeSet: ord, table: table.name)
+            )
+        )
+    }
+
+    /// Puts permanent ids wherever a change set names temporary ones.
+    ///
+    /// - Throws: ``TidemarkServer/Violation`` when one stands for nothing.
+    package func nameIdentities(_ ord: Int) throws {
+        try rewriteKeys(ord)
+        if let unknown = try unknownKey(ord) { throw unknownTemporaryId(ord, unknown) }
+        try rewriteReferences(ord)
+        if let unknown = try unknownReference(ord) { throw unknownTemporaryId(ord, unknown) }
+    }
+
+    /// Puts permanent ids wherever a change set that was refused names temporary ones that are
+    /// known; those of its own creations stay.
+    package func nameKnownIdentities(_ ord: Int) throws {
+        try rewriteKeys(ord)
+        try rewriteReferences(ord)
+    }
+
+    private func rewriteKeys(_ ord: Int) throws {
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_staged SET old_key = key, key = CAST(m.permanent AS TEXT)
+                FROM temp.tidemark_assigned AS m
+                WHERE ord = ? AND key LIKE '-%' AND m.tbl = tidemark_staged.tbl
+                    AND m.temporary = CAST(tidemark_staged.key AS INTEGER)
+                """
+        ).execute(arguments: [ord])
+        let renamed = db.changesCount
+        guard renamed > 0 else { return }
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_staged_cell SET value = CAST(s.key AS INTEGER)
+                FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                    JOIN temp.tidemark_column AS k ON k.tbl = s.tbl AND k.key_position = 0
+                WHERE s.ord = ? AND t.kind = 'integer' AND s.old_key IS NOT NULL
+                    AND tidemark_staged_cell.rec = s.rec AND tidemark_staged_cell.col = k.col
+                """
+        ).execute(arguments: [ord])
+    }
+
+    private func rewriteReferences(_ ord: Int) throws {
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_staged_cell SET value = m.permanent
+                FROM temp.tidemark_staged AS s, temp.tidemark_reference AS r, temp.tidemark_assigned AS m
+                WHERE s.ord = ? AND s.rec = tidemark_staged_cell.rec AND r.tbl = s.tbl
+                    AND r.col = tidemark_staged_cell.col AND typeof(value) = 'integer' AND value < 0
+                    AND m.tbl = r.parent AND m.temporary = value
+                """
+        ).execute(arguments: [ord])
+        let rewritten = db.changesCount
+        guard rewritten > 0 else { return }
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_staged SET old_key = key, key = f.fresh
+                FROM (
+                    SELECT rec, CASE count(*) WHEN 1 THEN tidemark_key(value)
+                        ELSE '[' || group_concat(tidemark_key(value)) || ']' END AS fresh
+                    FROM (
+                        SELECT s.rec, c.value FROM temp.tidemark_staged AS s
+                            JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                            JOIN temp.tidemark_column AS k ON k.tbl = s.tbl AND k.key_position >= 0
+                            JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec AND c.col = k.col
+                        WHERE s.ord = ? AND t.kind = 'general' ORDER BY s.rec, k.key_position
+                    ) GROUP BY rec
+                ) AS f
+                WHERE f.rec = tidemark_staged.rec AND f.fresh <> tidemark_staged.key
+                """
+        ).execute(arguments: [ord])
+    }
+
+    private func unknownKey(_ ord: Int) throws -> Row? {
+        try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.tbl, s.key FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                    WHERE ord = ? AND t.kind = 'integer' AND key LIKE '-%'
+                    """
+            ),
+            arguments: [ord]
+        )
+    }
+
+    private func unknownReference(_ ord: Int) throws -> Row? {
+        try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.tbl, coalesce(s.old_key, s.key) AS key, c.col
+                    FROM temp.tidemark_staged AS s
+                        JOIN temp.tidemark_staged_cell AS c USING (rec)
+                        JOIN temp.tidemark_reference AS r ON r.tbl = s.tbl AND r.col = c.col
+                    WHERE s.ord = ? AND typeof(c.value) = 'integer' AND c.value < 0
+                    """
+            ),
+            arguments: [ord]
+        )
+    }
+
+    private func unknownTemporaryId(_ ord: Int, _ row: Row) -> Violation {
+        .refusal(
+            TidemarkError(
+                .unknownTemporaryId,
+                "A negative id stands for no record that this device created.",
+                fix:
+                    "Create the record in this change set or in an earlier one of the same device.",
+                place: .init(
+                    changeSet: ord,
+                    table: row["tbl"],
+                    key: row["key"],
+                    column: row.hasColumn("col") ? row["col"] : nil
+                )
+            )
+        )
+    }
+}

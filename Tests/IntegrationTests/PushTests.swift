@@ -1,0 +1,91 @@
+import Foundation
+import Testing
+
+extension IntegrationTests {
+    /// D2 with real processes: who listens is told, and a server that stops sends everybody away.
+    @Suite(.timeLimit(.minutes(10))) struct PushTests {
+        private static let schema = """
+            CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
+            INSERT INTO notes (text) VALUES ('first');
+            """
+
+        @Test func `D2: a watching device whose timer never comes has what others write`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            try await workshop.join(server, "a.sqlite", "b.sqlite")
+            let watcher = try workshop.startTidemark(
+                ["device", "sync", workshop.path("b.sqlite"), "--watch", "--every", "86400"]
+            )
+            for number in 0..<3 {
+                let insert = "INSERT INTO notes (text) VALUES ('number \(number)')"
+                // A device's edit, then one that sqlite3 makes in the served file.
+                try await workshop.sqlite3("a.sqlite", insert)
+                try await workshop.sync("a.sqlite")
+                _ = try await watcher.line(with: "1 record(s) of others taken in")
+                try await workshop.sqlite3("zone.sqlite", insert)
+                _ = try await watcher.line(with: "1 record(s) of others taken in")
+                let count = "SELECT count(*) FROM notes WHERE text = 'number \(number)'"
+                #expect(try await workshop.sqlite3("b.sqlite", count) == "2")
+            }
+            // The server goes away and comes back; what happened meanwhile arrives.
+            try await server.stopped()
+            let insert = "INSERT INTO notes (text) VALUES ('meanwhile')"
+            try await workshop.sqlite3("zone.sqlite", insert)
+            let again = try await workshop.serve("zone.sqlite", port: server.port)
+            _ = try await watcher.line(with: "1 record(s) of others taken in")
+            try await watcher.killed()
+            try await workshop.sync("a.sqlite")
+            try await workshop.expectEqual(again, "a.sqlite", "b.sqlite", "zone.sqlite")
+            try await again.stopped()
+        }
+
+        @Test func `rule 21: where few files may be open, listeners leave room for syncs`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let serve =
+                "exec \(Workshop.programs.path)/tidemark serve zone.sqlite --listen 127.0.0.1:0"
+            let program = try workshop.start("sh", ["-c", "ulimit -n 160; \(serve)"])
+            let line = try await program.line(with: "listening on http://")
+            let port = try #require(line.split(separator: ":").last.flatMap { Int($0) })
+            let server = Server(program: program, port: port)
+            // There is room for 32 connections, 16 of them listeners.
+            let listeners = try (0..<24).map { _ in
+                try workshop.start("curl", ["-sN", server.url + "/events"])
+            }
+            var admitted = 0
+            for listener in listeners {
+                if try await listener.line(with: "{").hasPrefix("data: ") { admitted += 1 }
+            }
+            #expect(admitted == 16)
+            try await workshop.join(server, "a.sqlite")
+            try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (text) VALUES ('mine')")
+            try await workshop.sync("a.sqlite")
+            try await server.stopped()
+        }
+
+        @Test func `D2: a server that stops tells curl to come back, and ends`() async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            let listener = try workshop.start("curl", ["-sN", server.url + "/events"])
+            _ = try await listener.line(with: #""revision":1}"#)
+            let waiting = try workshop.start(
+                "curl",
+                ["-s", server.url + "/sync", "-d", #"{"maxRevision":1,"wait":50000}"#]
+            )
+            try await workshop.sqlite3("zone.sqlite", "UPDATE notes SET text = 'new'")
+            _ = try await listener.line(with: #""revision":2}"#)
+            // Whether it waited already or comes late, it is told of revision 2.
+            #expect(try await waiting.finished().output.contains(#""maxRevision":2"#))
+            try await server.stopped()
+            _ = try await listener.line(with: "event: bye")
+            _ = try await listener.line(with: "retry: 2000")
+            #expect(try await listener.finished().status == 0)
+        }
+    }
+}

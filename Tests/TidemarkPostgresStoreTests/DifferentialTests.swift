@@ -1,0 +1,104 @@
+import Foundation
+import Testing
+import TidemarkCore
+import TidemarkPostgresStore
+import TidemarkSimulation
+
+/// Both stores answer the same requests with the same bytes: what real devices sent to the embedded
+/// store in simulated worlds is sent to PostgreSQL.
+@Suite(.serialized) struct DifferentialTests {
+    @Test(arguments: 1...UInt64(DifferentialTests.worlds))
+    func `A9: PostgreSQL answers what the embedded store has answered, byte for byte`(seed: UInt64)
+        async throws
+    {
+        let journal = Journal()
+        let report = try Simulation.run(
+            .init(seed: seed, rounds: 60, profile: seed % 3 == 0 ? .crash : .network),
+            FileTemplates(),
+            journal: journal
+        )
+        #expect(report.finding == nil)
+        let replay = try await Replay(journal)
+        for (number, entry) in journal.entries.enumerated() {
+            guard let difference = try await replay.take(entry) else { continue }
+            Issue.record("seed \(seed), entry \(number) of \(journal.entries.count): \(difference)")
+            return
+        }
+        #expect(!journal.entries.isEmpty)
+    }
+
+    private static let worlds =
+        ProcessInfo.processInfo.environment["TIDEMARK_DIFFERENTIAL_SEEDS"].flatMap { Int($0) } ?? 25
+}
+
+/// A PostgreSQL store that takes what a journal has.
+private struct Replay {
+    let database: TestDatabase
+    let store: PostgresStore
+
+    init(_ journal: Journal) async throws {
+        database = try await TestDatabase()
+        var options = PostgresStore.Options(
+            address: database.address,
+            newEpoch: try #require(UUID(uuidString: Journal.epoch))
+        )
+        options.schemaSQL = Journal.schemaSQL
+        (options.policies, options.limits) = (journal.policies, journal.limits)
+        options.connectionsMax = 1
+        options.now = { Journal.now }
+        store = try await PostgresStore(options)
+    }
+
+    /// - Returns: How the answer differs; nil when it does not.
+    func take(_ entry: Journal.Entry) async throws -> String? {
+        switch entry {
+        case .sync(let body, let expected):
+            try await compare(body, expected) { try await store.sync(zone: "main", body: body) }
+        case .comparison(let body, let expected):
+            try await compare(body, expected) {
+                try await store.fingerprints(zone: "main", body: body)
+            }
+        case .outside(let body):
+            try await write(body)
+        case .snapshot:
+            try await settle()
+        }
+    }
+
+    private func settle() async throws -> String? {
+        let file = try await store.snapshot(zone: "main")
+        await store.releaseSnapshot(file)
+        return nil
+    }
+
+    private func compare(
+        _ body: [UInt8],
+        _ expected: Result<[UInt8], TidemarkError>,
+        _ answer: () async throws -> [UInt8]
+    ) async throws -> String? {
+        let actual: Result<[UInt8], TidemarkError>
+        do {
+            actual = .success(try await answer())
+        } catch let error as TidemarkError {
+            actual = .failure(error)
+        }
+        let (mine, theirs) = (Self.text(expected), Self.text(actual))
+        return mine == theirs
+            ? nil
+            : "\n\(String(decoding: body, as: UTF8.self))\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"
+    }
+
+    private static func text(_ answer: Result<[UInt8], TidemarkError>) -> String {
+        switch answer {
+        case .success(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .failure(let error): "\(error)"
+        }
+    }
+
+    /// Does in PostgreSQL what a revision says that another program has done.
+    private func write(_ revision: String?) async throws -> String? {
+        guard let revision else { return nil }
+        try await OutsideTransaction(revision).run(database.connect())
+        return nil
+    }
+}

@@ -1,0 +1,89 @@
+import Foundation
+import Testing
+import TidemarkCore
+import TidemarkPostgresStore
+import TidemarkServer
+
+/// Nodes hold no state: whatever one of them commits, another one answers from, and tells.
+@Suite struct NodeTests {
+    private static let team = #"{"team":{"create":[-1],"attributes":{"-1":{"name":"Kiel"}}}}"#
+
+    @Test func `D2: a commit on node A wakes a listener of node B`() async throws {
+        let zone = try await PostgresZone()
+        let other = try await zone.node()
+        let listener = try other.fanOut.listen(to: "main")
+        let start = try await other.latest(zone: "main")
+        listener.knows(start)
+        _ = try await zone.sync(at: 0, Self.team)
+        let message = await listener.next()
+        #expect(message == .moved(try await zone.store.latest(zone: "main")))
+        await other.close()
+    }
+
+    @Test func `D2: what psql commits wakes a listener too`() async throws {
+        let zone = try await PostgresZone()
+        let listener = try zone.store.fanOut.listen(to: "main")
+        listener.knows(try await zone.store.latest(zone: "main"))
+        try await zone.database.writeOutside("INSERT INTO team (id, name) VALUES (1, 'Kiel')")
+        guard case .moved(let revision) = await listener.next() else {
+            Issue.record("no news")
+            return
+        }
+        #expect(revision.revision == 1)
+    }
+
+    @Test func `rule 3: a retry at another node gets the first answer`() async throws {
+        let zone = try await PostgresZone()
+        let other = try await zone.node()
+        let body = Array(
+            """
+            {"maxRevision":0,"device":"d","changeSets":[{"id":"6f6d3a4e-0000-4000-8000-000000000001",
+            "team":{"create":[-1],"attributes":{"-1":{"name":"Kiel"}}}}]}
+            """.utf8
+        )
+        let first = try await zone.store.sync(zone: "main", body: body)
+        #expect(try await other.sync(zone: "main", body: body) == first)
+        #expect(try await zone.column("SELECT count(*) FROM team") == ["1"])
+        await other.close()
+    }
+
+    @Test func `rule 6: two nodes that commit at once give dense revisions`() async throws {
+        let zone = try await PostgresZone()
+        let other = try await zone.node()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<40 {
+                let node = number.isMultiple(of: 2) ? zone.store : other
+                let body = #"{"maxRevision":0,"limit":1,"changeSets":[\#(Self.team)]}"#
+                group.addTask { _ = try await node.sync(zone: "main", body: Array(body.utf8)) }
+            }
+            try await group.waitForAll()
+        }
+        let answer = try await zone.sync(at: 0)
+        #expect(answer.revisions == Array(1...40))
+        #expect(answer.changes == (1...40).map { "create team \($0)" })
+        await other.close()
+    }
+
+    @Test func `many nodes open one database at once, and one makes the tables`() async throws {
+        let database = try await TestDatabase()
+        var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        options.schemaSQL = PostgresZone.schema
+        let stores = try await withThrowingTaskGroup(of: PostgresStore.self) { [options] group in
+            for _ in 0..<4 { group.addTask { try await PostgresStore(options) } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        let epochs = try await stores.asyncMap { try await $0.latest(zone: "main").epoch }
+        #expect(Set(epochs).count == 1)
+        for store in stores { await store.close() }
+    }
+}
+
+extension Array {
+    fileprivate func asyncMap<Result>(_ body: (Element) async throws -> Result) async rethrows
+        -> [Result]
+    {
+        var results: [Result] = []
+        for element in self { results.append(try await body(element)) }
+        return results
+    }
+}

@@ -1,0 +1,29 @@
+import Foundation
+import Testing
+import TidemarkPostgresStore
+
+/// A database of its own in the PostgreSQL that `Scripts/with-services.sh` has started.
+///
+/// It goes with that server.
+struct TestDatabase: Sendable {
+    /// Its address.
+    let address: String
+
+    init() async throws {
+        let server = try #require(
+            ProcessInfo.processInfo.environment["TIDEMARK_POSTGRES"],
+            "run the tests beside PostgreSQL: Scripts/with-services.sh swift test"
+        )
+        let name = "test_\(UUID().uuidString.lowercased().replacing("-", with: ""))"
+        try await OtherProgram(server).execute("CREATE DATABASE \(name)")
+        address = server.replacing(/\/[^\/]*$/, with: "/\(name)")
+    }
+
+    /// Another program's connection.
+    func connect() async throws -> OtherProgram { try await OtherProgram(address) }
+
+    /// Runs statements as another program, in one transaction.
+    func writeOutside(_ sql: String) async throws {
+        try await connect().execute("BEGIN; \(sql); COMMIT")
+    }
+}
