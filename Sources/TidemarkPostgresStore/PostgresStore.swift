@@ -70,7 +70,7 @@ public final class PostgresStore: SyncService {
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, or
     ///   ``TidemarkCore/TidemarkError``.
     public init(_ options: Options, metrics: ServerMetrics = ServerMetrics()) async throws {
-        let fanOut = FanOut(limits: options.limits)
+        let fanOut = FanOut(limits: options.limits, metrics: metrics)
         let zones = try await ZoneConnections(options, fanOut)
         (self.options, self.fanOut, self.zones) = (options, fanOut, zones)
         handler = SyncHandler(limits: options.limits)

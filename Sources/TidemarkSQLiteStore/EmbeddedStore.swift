@@ -63,7 +63,7 @@ public final class EmbeddedStore: SyncService {
         metrics: ServerMetrics = ServerMetrics()
     ) throws {
         self.path = path
-        let fanOut = FanOut(limits: limits)
+        let fanOut = FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
         watch = OutsideWatch(path: path)
         handler = SyncHandler(limits: limits)

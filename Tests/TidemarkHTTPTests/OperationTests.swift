@@ -92,6 +92,20 @@ import TidemarkTestSupport
         }
     }
 
+    @Test func `D2: who listens is counted until they are gone`() throws {
+        let registry = PrometheusRegistry()
+        let fanOut = FanOut(metrics: ServerMetrics(factory: registry))
+        func count() throws -> Double? {
+            try PrometheusPage(registry.text()).value("tidemark_listeners")
+        }
+        var listeners = try (0..<3).map { _ in try fanOut.listen(to: "main") }
+        #expect(try count() == 3)
+        listeners.removeLast(2)
+        #expect(try count() == 1)
+        listeners = []
+        #expect(try count() == 0)
+    }
+
     // MARK: Group commit
 
     @Test func `fifty devices push at once: far fewer commits than requests, and all are right`()

@@ -31,11 +31,13 @@ public final class FanOut: CommitFeed {
     }
 
     private let state: Mutex<State>
+    private let metrics: ServerMetrics
     /// The time between two calls of ``tick()``, in milliseconds.
     public let tickMilliseconds: Int
 
-    /// Makes one that nobody listens to.
-    public init(limits: Limits = .standard) {
+    /// Makes one that nobody listens to; `metrics` are told how many listen.
+    public init(limits: Limits = .standard, metrics: ServerMetrics = ServerMetrics()) {
+        self.metrics = metrics
         tickMilliseconds = max(1, limits.listenerTickMilliseconds)
         let audience = Audience(
             listenersMax: limits.listenersMax,
@@ -102,6 +104,7 @@ public final class FanOut: CommitFeed {
     ) throws(TidemarkError) -> Listener {
         let (listener, isClosed) = state.withLock { state in
             let listener = state.audience.join(zone, isOnce ? .once : .stays, told: told)
+            metrics.listeners(state.audience.count)
             return (listener, state.audience.isClosed)
         }
         guard let listener else {
@@ -119,7 +122,9 @@ public final class FanOut: CommitFeed {
         await withTaskCancellationHandler {
             while true {
                 let (message, isThere) = state.withLock { state in
-                    (state.audience.next(for: listener), state.audience.holds(listener))
+                    let message = state.audience.next(for: listener)
+                    if message == .bye { metrics.listeners(state.audience.count) }
+                    return (message, state.audience.holds(listener))
                 }
                 if message != nil || !isThere { return message }
                 await due(listener)
@@ -148,6 +153,7 @@ public final class FanOut: CommitFeed {
     fileprivate func leave(_ listener: Int) {
         let waiting = state.withLock { state in
             state.audience.leave(listener)
+            metrics.listeners(state.audience.count)
             return state.waiting.removeValue(forKey: listener)
         }
         waiting?.resume()

@@ -54,8 +54,8 @@ public struct ServerMetrics: Sendable {
     /// So many requests more, or fewer, are being answered.
     public func inFlight(changedBy count: Int) { inFlight.change(by: count) }
 
-    /// So many connections more, or fewer, are told of new revisions.
-    public func listeners(changedBy count: Int) { listeners.change(by: count) }
+    /// So many connections are told of new revisions.
+    func listeners(_ count: Int) { listeners.set(count) }
 
     /// A catch-up was answered from the cache, or had to ask the store.
     public func lookedUp(isHit: Bool) { (isHit ? cacheHits : cacheMisses).increment() }

@@ -77,8 +77,16 @@ struct Recorder {
         request: Int?,
         _ outcome: Result<[UInt8]?, Refusal>
     ) throws {
-        let step = try server.read { try serverStep($0, request: request, outcome) }
-        try take(.served(step))
+        try server.read { try served($0, request: request, outcome) }
+    }
+
+    /// The server ran a request, in a transaction that is still open and that it will commit.
+    mutating func served(
+        _ db: Database,
+        request: Int?,
+        _ outcome: Result<[UInt8]?, Refusal>
+    ) throws {
+        try take(.served(serverStep(db, request: request, outcome)))
     }
 
     /// The code of an error with which the server answered.

@@ -12,6 +12,7 @@ public struct Counters: Hashable, Sendable {
         case doubled = "doubled requests"
         case garbled = "garbled answers"
         case staleRequests = "late requests"
+        case sharedCommits = "shared commits"
         case conflicts, accepted, retried
         case deviceCrashes = "device crashes"
         case serverCrashes = "server crashes"
@@ -71,6 +72,8 @@ public enum Profile: String, CaseIterable, Sendable {
     func hasDiskFaults(seed: UInt64) -> Bool {
         self == .storage || self == .all && seed.isMultiple(of: 4)
     }
+    /// Whether requests of a seed wait for each other, and share a transaction.
+    func hasGroups(seed: UInt64) -> Bool { seed.isMultiple(of: 5) }
     /// Whether processes end.
     var hasCrashes: Bool { self != .network }
 
@@ -78,6 +81,7 @@ public enum Profile: String, CaseIterable, Sendable {
     public var required: [Counters.Name] {
         let always: [Counters.Name] = [
             .edits, .outsideEdits, .serverEdits, .deletes, .conflicts, .accepted, .retried, .pages,
+            .sharedCommits,
         ]
         let network: [Counters.Name] = [
             .lostRequests, .lostAnswers, .doubled, .garbled, .retries, .partitions,

@@ -1,5 +1,6 @@
 import TidemarkCore
 import TidemarkHistory
+import TidemarkServer
 
 /// What happens to messages: lost, doubled, late, cut, overtaken by others.
 extension World {
@@ -31,47 +32,79 @@ extension World {
         }
     }
 
-    /// A request arrives at the server.
+    /// A request arrives at the server, and is answered with those that wait there already.
     func arrive(_ message: Message) throws -> Bool {
         decisions.begin(.carry)
         guard server.isUp else {
             reply(message, .failure(Self.unreachable))
             return true
         }
-        let crash = drawCrash()
-        if self[message.device].processes[message.process].exchange?.number != message.number {
-            counters[.staleRequests] += 1
+        gathered.append(message)
+        guard !waitsForOthers(message) else {
+            note("request \(message.number) waits for the next commit")
+            return true
         }
-        note("request \(message.number) arrives", message.isCopy ? ", a copy" : "")
-        let answer = try serve(message, crash: crash)
+        let group = gathered
+        gathered = []
+        let crash = drawCrash()
+        for message in group {
+            if self[message.device].processes[message.process].exchange?.number != message.number {
+                counters[.staleRequests] += 1
+            }
+            note("request \(message.number) arrives", message.isCopy ? ", a copy" : "")
+        }
+        if group.count > 1 { counters[.sharedCommits] += 1 }
+        let answers = try serve(group, crash: crash)
         guard crash == .never else {
             note(crash == .beforeCommit ? "it is lost" : "its answer is lost")
-            counters[.lostAnswers] += 1
+            counters[.lostAnswers] += group.count
             try crashServer()
             return true
         }
-        reply(message, answer)
+        for (message, answer) in zip(group, answers) { reply(message, answer) }
         return true
     }
 
+    /// Whether a request stays until another one comes, as it would while a commit takes its time.
+    ///
+    /// Nothing is drawn for it, so that worlds without groups are what they were.
+    private func waitsForOthers(_ message: Message) -> Bool {
+        options.profile.hasGroups(seed: options.seed) && !isHealed && gathered.count < 3
+            && message.number.isMultiple(of: 2)
+    }
+
     private func serve(
-        _ message: Message,
+        _ group: [Message],
         crash: SimulatedServer.Crash
-    ) throws -> Result<[UInt8], TidemarkError> {
-        do {
-            let answer = try server.handle(message.body, crash: crash)
-            trace.add(answer)
-            if crash != .beforeCommit {
-                try recorder.served(server, request: message.number, .success(answer))
+    ) throws -> [Result<[UInt8], TidemarkError>] {
+        let requests = group.map { ZoneRequest(.sync, body: $0.body) }
+        let results = try server.handle(requests, crash: crash) { db, index, result in
+            try recorder.served(db, request: group[index].number, outcome(of: result))
+        }
+        return try zip(group, results).map { message, result in
+            switch result {
+            case .success(let answer):
+                let text = String(decoding: answer.body, as: UTF8.self)
+                trace.add(answer.body)
+                note("server answers \(message.number)", ": \(text)")
+                return .success(answer.body)
+            case .failure(let error as TidemarkError):
+                note("server refuses \(message.number): \(error.code.rawValue)", " \(error)")
+                // As it travels: what the wire does not carry is lost.
+                return .failure(WireError(error).tidemarkError)
+            case .failure(let error): throw error
             }
-            note("server answers \(message.number)", ": \(String(decoding: answer, as: UTF8.self))")
-            return .success(answer)
-        } catch let error as TidemarkError {
-            note("server refuses \(message.number): \(error.code.rawValue)", " \(error)")
-            let refusal = Recorder.Refusal(code: error.code.rawValue)
-            try recorder.served(server, request: message.number, .failure(refusal))
-            // As it travels: what the wire does not carry is lost.
-            return .failure(WireError(error).tidemarkError)
+        }
+    }
+
+    private func outcome(
+        of result: Result<ZoneAnswer, any Error>
+    ) throws -> Result<[UInt8]?, Recorder.Refusal> {
+        switch result {
+        case .success(let answer): .success(answer.body)
+        case .failure(let error as TidemarkError):
+            .failure(Recorder.Refusal(code: error.code.rawValue))
+        case .failure(let error): throw error
         }
     }
 
@@ -110,6 +143,8 @@ extension World {
         counters[.serverCrashes] += 1
         note("server crashes")
         server.isUp = false
+        // Nobody answers those that waited.
+        gathered = []
         try recorder.take(.crashed(actor: "server"))
         let opensAnew = plan.drawsNewConnection(&decisions)
         try server.restart(opensAnew: opensAnew) { decisions.decide($0) }

@@ -55,14 +55,20 @@ final class SimulatedServer {
     }
 
     /// Answers requests of several devices in one transaction.
+    ///
+    /// `look` sees the file after each of them, unless it is never committed.
     func handle(
         _ group: [ZoneRequest],
-        crash: Crash
+        crash: Crash,
+        look: (Database, Int, Result<ZoneAnswer, any Error>) throws -> Void = { _, _, _ in }
     ) throws -> [Result<ZoneAnswer, any Error>] {
         var results: [Result<ZoneAnswer, any Error>] = []
         try inTransaction { db in
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
-            results = try handler.handle(group, in: transaction)
+            for (index, request) in group.enumerated() {
+                results += try handler.handle([request], in: transaction)
+                if crash != .beforeCommit { try look(db, index, results[index]) }
+            }
             let isDone = crash != .beforeCommit && GroupHandler.isWorthCommitting(results)
             return isDone ? .commit : .rollback
         }

@@ -51,6 +51,8 @@ final class World {
     var writes = 0
     /// The requests so far.
     var requests = 0
+    /// The requests that wait at the server for its next commit.
+    var gathered: [Message] = []
     /// Whether faults have stopped for good.
     var isHealed = false
 
