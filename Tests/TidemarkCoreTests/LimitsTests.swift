@@ -41,7 +41,7 @@ import TidemarkCore
             limits.rangesPerRequestMax, limits.repairWays, limits.repairRangesMax,
             limits.repairRecordsMax, limits.massDeletionRecordsMin, limits.massDeletionPercent,
             limits.listenersMax, limits.heartbeatMilliseconds, limits.listenerTickMilliseconds,
-            limits.waitMillisecondsMax,
+            limits.waitMillisecondsMax, limits.groupRequestsMax, limits.groupBytesMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
         // All revisions are kept unless somebody says how many.

@@ -3,8 +3,9 @@ import Testing
 import TidemarkCore
 import TidemarkPostgresStore
 
-/// What PostgreSQL itself says that it was asked: every statement of the hot path names one zone, so
-/// the tables can be distributed by it, and the number of statements does not grow with the rows.
+/// What PostgreSQL itself says that it was asked: every statement of the hot path names one zone,
+/// so the tables can be distributed by it, and the number of statements does not grow with the
+/// rows.
 @Suite struct HotPathTests {
     @Test func `A9: every statement of pushes, conflicts and catch-ups names one zone`()
         async throws

@@ -63,6 +63,11 @@ struct Home {
             reason: "the random epoch of the zone that is measured"
         ),
         Home(
+            path: "Tests/TidemarkPostgresStoreTests/Support/OtherProgram.swift",
+            calls: ["DispatchQueue"],
+            reason: "the thread on which another program waits for its database"
+        ),
+        Home(
             path: "Sources/TidemarkTestSupport/Cluster.swift",
             calls: ["UUID()"],
             reason: "a folder and an epoch of its own for every test"

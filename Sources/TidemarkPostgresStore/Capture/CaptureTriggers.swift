@@ -1,11 +1,12 @@
 import TidemarkCore
 import TidemarkSQLite
 
-/// Triggers that note what any statement does to a synced table, whoever runs it: the engine, psql, a
-/// job, a cascade.
+/// Triggers that note what any statement does to a synced table, whoever runs it: the engine, psql,
+/// a job, a cascade.
 ///
 /// One trigger call a statement, however many rows: the rows before and after are sets. They become
-/// `tidemark.capture`, a row a record, as canonical JSON. A changed key is a deletion and a creation.
+/// `tidemark.capture`, a row a record, as canonical JSON. A changed key is a deletion and a
+/// creation.
 ///
 /// A transaction of another program notes itself in `tidemark.outside` and draws a number when it
 /// commits. Whoever wrote a row after it had to wait for its commit, and drew a higher one; so the

@@ -5,10 +5,10 @@ import TidemarkSQLite
 
 /// Staged values as PostgreSQL reads them: texts that are cast to the column's type.
 ///
-/// SQLite converts a value to its column's affinity when it is written. Here the same is done before:
-/// `5` for a TEXT column is `'5'`, `'5'` for an INTEGER column is 5, 5 for a REAL column is 5.0. A
-/// value that SQLite would keep all the same, such as `'abc'` in an INTEGER column, is refused: no
-/// column of PostgreSQL holds it.
+/// SQLite converts a value to its column's affinity when it is written. Here the same is done
+/// before: `5` for a TEXT column is `'5'`, `'5'` for an INTEGER column is 5, 5 for a REAL column is
+/// 5.0. A value that SQLite would keep all the same, such as `'abc'` in an INTEGER column, is
+/// refused: no column of PostgreSQL holds it.
 enum PostgresText {
     /// Adds the functions and the columns' types to a connection.
     static func prepare(_ db: Database, _ served: PostgresSchema) throws {

@@ -7,8 +7,8 @@ import TidemarkStore
 /// The engine's view of one transaction on one zone in PostgreSQL.
 ///
 /// The request lies staged in an SQLite connection in memory; here are the questions and the writes
-/// that concern the zone's rows and its bookkeeping, a few statements a table whatever the number of
-/// records. Sets travel between the two as one JSON text each.
+/// that concern the zone's rows and its bookkeeping, a few statements a table whatever the number
+/// of records. Sets travel between the two as one JSON text each.
 ///
 /// The zone's row is locked first and held to the end, so commits of a zone are serial and its
 /// revisions dense. Other programs do not take that lock: what they commit while this transaction

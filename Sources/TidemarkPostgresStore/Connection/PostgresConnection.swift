@@ -104,8 +104,8 @@ package final class PostgresConnection {
 
     /// Commits.
     ///
-    /// PostgreSQL answers `COMMIT` of a transaction that has failed before with `ROLLBACK`, which is
-    /// no error to it.
+    /// PostgreSQL answers `COMMIT` of a transaction that has failed before with `ROLLBACK`, which
+    /// is no error to it.
     package func commit() throws {
         let result = try checked(PQexec(handle, "COMMIT"), "COMMIT")
         defer { PQclear(result) }

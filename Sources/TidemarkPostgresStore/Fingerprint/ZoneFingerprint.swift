@@ -4,8 +4,8 @@ import TidemarkServer
 import TidemarkSQLite
 import TidemarkStore
 
-/// The zone's fingerprint at each revision: computed from the rows once, when it is first asked for,
-/// and carried forward by every commit.
+/// The zone's fingerprint at each revision: computed from the rows once, when it is first asked
+/// for, and carried forward by every commit.
 extension PostgresTransaction {
     func fingerprint(at revision: Int64) throws -> Fingerprint? {
         if let kept = try keptFingerprint(at: revision) { return kept }

@@ -91,7 +91,8 @@ extension PostgresTransaction {
         guard revision < last else {
             return CatchUp(bodies: [], revision: revision, hasMore: false)
         }
-        // One more than asked for tells whether there is more; the sum of the lengths stops earlier.
+        // One more than asked for tells whether there is more; the sum of the lengths stops
+        // earlier.
         let rows = try pg.query(
             """
             SELECT revision, body, bytes FROM (

@@ -6,8 +6,8 @@ import TidemarkSQLite
 /// What a transaction did, as one change a record: the first row before against the last row after.
 ///
 /// Updates merge, a record created and deleted in between vanishes, and so does an update that
-/// changed nothing. The result goes into `temp.tidemark_reduced` of the SQLite connection, from which
-/// the change set is written; what was captured is forgotten.
+/// changed nothing. The result goes into `temp.tidemark_reduced` of the SQLite connection, from
+/// which the change set is written; what was captured is forgotten.
 extension PostgresTransaction {
     /// Whose captured rows are reduced.
     enum Author {

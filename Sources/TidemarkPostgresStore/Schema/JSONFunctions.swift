@@ -1,4 +1,5 @@
-/// Functions in PostgreSQL that write values as canonical JSON, byte for byte as SQLite's side does.
+/// Functions in PostgreSQL that write values as canonical JSON, byte for byte as SQLite's side
+/// does.
 enum JSONFunctions {
     static let sql = """
         CREATE OR REPLACE FUNCTION tidemark.escape(value text) RETURNS text

@@ -34,7 +34,8 @@ struct OpenDatabase {
 
     private func prepare() throws -> PostgresSchema {
         try pg.query("SELECT pg_advisory_xact_lock(\(Self.lock))")
-        // Nothing is made anew while others may be at work: that would wait for them, and they for it.
+        // Nothing is made anew while others may be at work: that would wait for them, and they for
+        // it.
         let isMade = try pg.text("SELECT to_regclass('tidemark.served')") != nil
         var served = isMade ? try PostgresSchema.load(pg, policies: options.policies) : nil
         if let served {

@@ -58,8 +58,8 @@ package struct RowFingerprints {
         }.reduce(.none, +)
     }
 
-    /// What the changes in `temp.tidemark_reduced` did to the fingerprint, by the rows in its column
-    /// `after`, where the tables themselves are in another database.
+    /// What the changes in `temp.tidemark_reduced` did to the fingerprint, by the rows in its
+    /// column `after`, where the tables themselves are in another database.
     package func reducedImages() throws -> Fingerprint {
         let hex = try String.fetchOne(
             db.cachedStatement(

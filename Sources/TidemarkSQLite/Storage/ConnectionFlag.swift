@@ -24,8 +24,8 @@ package enum ConnectionFlag: String {
         try Bool.fetchOne(db, sql: "PRAGMA \(rawValue)") ?? false
     }
 
-    /// Runs `body` with statements that are prepared under the flags as they are, and leaves none of
-    /// these behind.
+    /// Runs `body` with statements that are prepared under the flags as they are, and leaves none
+    /// of these behind.
     package static func preparingAnew(_ db: Database, _ body: () throws -> Void) throws {
         // Setting a flag to what it is expires every statement and does nothing else.
         let expire = "PRAGMA ignore_check_constraints = OFF"

@@ -1,4 +1,5 @@
 package import TidemarkCore
+import TidemarkServer
 
 /// What reached a world's server, in order, with what it answered: a script that another store can
 /// be held against.
@@ -35,19 +36,19 @@ package final class Journal {
 
     func add(_ entry: Entry) { entries.append(entry) }
 
-    /// Adds what an exchange came to, unless its effects are lost in a crash.
-    func add(
-        isLost: Bool,
-        _ entry: (Result<[UInt8], TidemarkError>) -> Entry,
-        _ answer: () throws -> [UInt8]
-    ) throws -> [UInt8] {
-        do {
-            let answer = try answer()
-            if !isLost { add(entry(.success(answer))) }
-            return answer
-        } catch let error as TidemarkError {
-            add(entry(.failure(error)))
-            throw error
+    /// Adds requests that were answered in one transaction, which is as if one after another.
+    func add(_ group: [ZoneRequest], _ results: [Result<ZoneAnswer, any Error>]) throws {
+        for (request, result) in zip(group, results) {
+            let answer: Result<[UInt8], TidemarkError>
+            do {
+                answer = .success(try result.get().body)
+            } catch let error as TidemarkError {
+                answer = .failure(error)
+            }
+            add(
+                request.kind == .sync
+                    ? .sync(request.body, answer) : .comparison(request.body, answer)
+            )
         }
     }
 }

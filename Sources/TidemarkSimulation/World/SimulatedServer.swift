@@ -36,22 +36,12 @@ final class SimulatedServer {
 
     /// Answers a request in one transaction.
     func handle(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
-        try handle(.init(.sync, body: body), crash) { .sync(body, $0) }
+        try handle([ZoneRequest(.sync, body: body)], crash: crash)[0].get().body
     }
 
     /// Compares ranges of a device's rows with the zone's.
     func compare(_ body: [UInt8]) throws -> [UInt8] {
-        try handle(.init(.fingerprints, body: body), .never) { .comparison(body, $0) }
-    }
-
-    private func handle(
-        _ request: ZoneRequest,
-        _ crash: Crash,
-        _ entry: (Result<[UInt8], TidemarkError>) -> Journal.Entry
-    ) throws -> [UInt8] {
-        let answer = { try self.handle([request], crash: crash)[0].get().body }
-        guard let journal else { return try answer() }
-        return try journal.add(isLost: crash == .beforeCommit, entry, answer)
+        try handle([ZoneRequest(.fingerprints, body: body)], crash: .never)[0].get().body
     }
 
     /// Answers requests of several devices in one transaction.
@@ -72,6 +62,7 @@ final class SimulatedServer {
             let isDone = crash != .beforeCommit && GroupHandler.isWorthCommitting(results)
             return isDone ? .commit : .rollback
         }
+        if crash != .beforeCommit { try journal?.add(group, results) }
         return results
     }
 

@@ -4,10 +4,11 @@ import TidemarkSQLite
 
 /// A request between its JSON and the tables of a store, whichever it is.
 ///
-/// JSON is parsed, checked and made by SQLite in sets, also where the rows themselves lie in another
-/// database: the request's records and cells are in temporary tables of a connection, known by the
-/// change set's number, and what a store finds out about its own rows comes into tables beside them.
-/// So both stores refuse the same requests with the same words, and write the same answers.
+/// JSON is parsed, checked and made by SQLite in sets, also where the rows themselves lie in
+/// another database: the request's records and cells are in temporary tables of a connection, known
+/// by the change set's number, and what a store finds out about its own rows comes into tables
+/// beside them. So both stores refuse the same requests with the same words, and write the same
+/// answers.
 ///
 /// | table of the connection | a row is |
 /// | --- | --- |
