@@ -83,6 +83,7 @@ let package = Package(
                 "CLibPQ", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkServer",
                 "TidemarkStore",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
             ]
         ),
         .target(

@@ -1,5 +1,6 @@
 public import Foundation
 import GRDB
+public import Logging
 public import TidemarkCore
 public import TidemarkServer
 import TidemarkSQLite
@@ -43,6 +44,8 @@ public final class PostgresStore: SyncService {
         public var connectionsMax = 8
         /// Where snapshots are built: a folder of this process's machine.
         public var folder = NSTemporaryDirectory()
+        /// Told what the database says when it fails, which clients are not.
+        public var logger = Logger(label: "tidemark.postgres")
         /// The wall clock, in milliseconds since 1970; nil for the system's.
         public var now: (@Sendable () -> Int64)?
 
@@ -77,7 +80,11 @@ public final class PostgresStore: SyncService {
         snapshots = ZoneSnapshots(folder: options.folder)
         let group = GroupHandler(limits: options.limits)
         committer = GroupCommitter(limits: options.limits, metrics: metrics) { zone, requests in
-            try await zones.inTransaction(zone) { try group.handle(requests, in: $0) }
+            try await zones.inTransaction(zone) { transaction in
+                let results = try group.handle(requests, in: transaction)
+                if !GroupHandler.isWorthCommitting(results) { transaction.isVoid = true }
+                return results
+            }
         }
     }
 

@@ -64,6 +64,27 @@ import TidemarkServer
         await other.close()
     }
 
+    @Test func `rule 9: a bad request in a group of good ones harms nobody else`() async throws {
+        let zone = try await PostgresZone()
+        let bad = #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":99,"name":"x"}}}}"#
+        let refused = try await withThrowingTaskGroup(of: Int.self) { group in
+            for number in 0..<30 {
+                let set = number.isMultiple(of: 3) ? bad : Self.team
+                group.addTask {
+                    do {
+                        _ = try await zone.sync(at: 0, set)
+                        return 0
+                    } catch let error as TidemarkError where error.code == .brokenReference {
+                        return 1
+                    }
+                }
+            }
+            return try await group.reduce(0, +)
+        }
+        #expect(refused == 10)
+        #expect(try await zone.sync(at: 0).revisions == Array(1...20))
+    }
+
     @Test func `many nodes open one database at once, and one makes the tables`() async throws {
         let database = try await TestDatabase()
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())

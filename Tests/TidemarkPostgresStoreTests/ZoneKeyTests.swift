@@ -49,4 +49,26 @@ import TidemarkPostgresStore
         #expect(try await zone.column("SELECT zone FROM team ORDER BY zone") == ["north", "south"])
         await #expect(throws: (any Error).self) { try await zone.sync(at: 0, zone: "west") }
     }
+
+    @Test
+    func `A9: rows of a zone that nobody serves yet are its first revision when somebody does`()
+        async throws
+    {
+        let zone = try await PostgresZone()
+        try await zone.database.writeOutside(
+            "INSERT INTO team (id, name, zone) VALUES (5, 'Ulm', 'west')"
+        )
+        #expect(try await zone.column("SELECT count(*) FROM tidemark.capture") == ["0"])
+        var options = PostgresStore.Options(address: zone.database.address, newEpoch: UUID())
+        options.zones = ["west"]
+        let other = try await PostgresStore(options)
+        #expect(try await other.latest(zone: "west").revision == 1)
+        #expect(try await other.latest(zone: "main").revision == 0)
+        try await zone.database.writeOutside("UPDATE team SET name = 'Uelzen' WHERE zone = 'west'")
+        let answer = try Reply(
+            try await other.sync(zone: "west", body: Array(#"{"maxRevision":1}"#.utf8))
+        )
+        #expect(answer.changes == ["update team 5"])
+        await other.close()
+    }
 }

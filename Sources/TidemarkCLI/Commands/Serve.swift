@@ -170,12 +170,12 @@ struct Serve: AsyncParsableCommand {
         try await Terminal.run {
             let address = try ListenAddress(listen)
             try address.requireLoopback()
-            let registry = PrometheusRegistry()
-            MetricsSystem.bootstrap(registry)
-            let opened = try await open()
-            for line in opened.lines { Terminal.line(line) }
             var logger = Logger(label: "tidemark") { StreamLogHandler.standardError(label: $0) }
             logger.logLevel = verbose ? .info : .warning
+            let registry = PrometheusRegistry()
+            MetricsSystem.bootstrap(registry)
+            let opened = try await open(logger)
+            for line in opened.lines { Terminal.line(line) }
             let application = TidemarkServerApplication(
                 service: opened.service,
                 host: address.host,
@@ -198,7 +198,7 @@ struct Serve: AsyncParsableCommand {
         let close: @Sendable () async throws -> Void
     }
 
-    private func open() async throws -> Opened {
+    private func open(_ logger: Logger) async throws -> Opened {
         var limits = Limits.standard
         limits.revisionsKept = keepRevisions
         let policies = try policies()
@@ -206,7 +206,7 @@ struct Serve: AsyncParsableCommand {
         var options = PostgresStore.Options(address: store, newEpoch: UUID())
         options.filePath = try file.map { try Self.existing($0) }
         options.schemaSQL = try schema.map { try Self.text(of: $0) }
-        (options.policies, options.limits) = (policies, limits)
+        (options.policies, options.limits, options.logger) = (policies, limits, logger)
         if !zone.isEmpty { options.zones = zone }
         (options.adopts, options.zoneColumn) = (adopt, zoneColumn)
         options.isRestored = restored

@@ -20,7 +20,9 @@ enum CaptureTriggers {
         BEGIN
             UPDATE tidemark.outside SET number = nextval('tidemark.commits')
                 WHERE zone = NEW.zone AND xid = NEW.xid;
-            PERFORM pg_notify('tidemark', 'outside ' || NEW.zone);
+            IF octet_length(NEW.zone) <= \(OpenDatabase.zoneBytesMax) THEN
+                PERFORM pg_notify('tidemark', 'outside ' || NEW.zone);
+            END IF;
             RETURN NULL;
         END $$;
 
@@ -37,10 +39,16 @@ enum CaptureTriggers {
             table.zoneColumn.map { "\(alias).\(SQLText.name($0))" } ?? SQLText.literal("main")
         }
         let (key, row) = (table.keyJSON, table.rowJSON)
+        // Rows of zones that are not served are nobody's; when one is, they are its first revision.
+        let served = { (alias: String) in
+            table.zoneColumn == nil
+                ? ""
+                : " WHERE EXISTS (SELECT 1 FROM tidemark.zone AS z WHERE z.zone = \(zone(alias)))"
+        }
         let zones = { (source: String) in
             """
             INSERT INTO tidemark.outside (zone, xid)
-                    SELECT DISTINCT \(zone("r")), pg_current_xact_id() FROM \(source) AS r
+                    SELECT DISTINCT \(zone("r")), pg_current_xact_id() FROM \(source) AS r\(served("r"))
                     ON CONFLICT (zone, xid) DO UPDATE SET number = NULL WHERE outside.number IS NOT NULL;
             """
         }
@@ -54,12 +62,12 @@ enum CaptureTriggers {
                 is_outside boolean := coalesce(current_setting('tidemark.engine', true), '') <> 'on';
             BEGIN
                 IF TG_OP = 'INSERT' THEN
-                    \(into) SELECT \(zone("n")), \(table.literal), \(key("n")), NULL, \(row("n")) FROM new_rows AS n;
+                    \(into) SELECT \(zone("n")), \(table.literal), \(key("n")), NULL, \(row("n")) FROM new_rows AS n\(served("n"));
                     IF is_outside THEN \(zones("new_rows")) END IF;
                 ELSIF TG_OP = 'UPDATE' THEN
                     \(into) SELECT coalesce(o.z, n.z), \(table.literal), coalesce(o.k, n.k), o.r, n.r
-                    FROM (SELECT \(zone("o")) AS z, \(key("o")) AS k, \(row("o")) AS r FROM old_rows AS o) AS o
-                    FULL JOIN (SELECT \(zone("n")) AS z, \(key("n")) AS k, \(row("n")) AS r FROM new_rows AS n) AS n
+                    FROM (SELECT \(zone("o")) AS z, \(key("o")) AS k, \(row("o")) AS r FROM old_rows AS o\(served("o"))) AS o
+                    FULL JOIN (SELECT \(zone("n")) AS z, \(key("n")) AS k, \(row("n")) AS r FROM new_rows AS n\(served("n"))) AS n
                         ON o.z = n.z AND o.k = n.k
                     WHERE o.r IS DISTINCT FROM n.r;
                     IF is_outside THEN
@@ -67,10 +75,10 @@ enum CaptureTriggers {
                         \(zones("new_rows"))
                     END IF;
                 ELSIF TG_OP = 'DELETE' THEN
-                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM old_rows AS o;
+                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM old_rows AS o\(served("o"));
                     IF is_outside THEN \(zones("old_rows")) END IF;
                 ELSE
-                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM \(table.name) AS o;
+                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM \(table.name) AS o\(served("o"));
                     IF is_outside THEN \(zones(table.name)) END IF;
                 END IF;
                 RETURN NULL;

@@ -23,6 +23,8 @@ final class PostgresTransaction: StoreTransaction {
     /// The zone as this transaction has made it; written when it ends.
     var state: ZoneState
     var notes: Int64
+    /// Whether nothing was done, so that there is nothing to commit.
+    var isVoid = false
     let adopted: Int64
     private let written: (state: ZoneState, notes: Int64)
 
@@ -110,9 +112,18 @@ final class PostgresTransaction: StoreTransaction {
     func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
         do {
             return .success(try attempt(body))
-        } catch let error as TidemarkError where pg.isUsable {
+        } catch  where pg.isUsable && !Self.endsTransaction(error) {
             return .failure(error)
         }
+    }
+
+    /// Whether an error concerns everybody whose requests share the transaction: the database is
+    /// gone or full, a lock was not to be had, or another program was in the way.
+    private static func endsTransaction(_ error: any Error) -> Bool {
+        if error is Overtaken { return true }
+        guard let failure = error as? PostgresFailure else { return false }
+        return failure.isDisconnected || failure.isTransient
+            || ["25", "40", "53", "57", "58", "XX"].contains(String(failure.state.prefix(2)))
     }
 
     func attempt<Result>(_ body: () throws -> Result) throws -> Result {

@@ -140,14 +140,17 @@ package final class PostgresConnection {
         try text(sql, parameters).flatMap { Int64($0) }
     }
 
-    /// Forgets prepared statements, when the tables are not what they were.
-    package func forgetStatements() throws {
+    private func forgetStatements() throws {
         prepared.removeAll()
         try execute("DEALLOCATE ALL")
     }
 
+    /// The statements that stay prepared; their texts depend on which columns a request sets.
+    private static let preparedMax = 1_000
+
     private func prepare(_ sql: String) throws -> String {
         if let name = prepared[sql] { return name }
+        if prepared.count >= Self.preparedMax { try forgetStatements() }
         let name = "t\(prepared.count + 1)"
         PQclear(try checked(PQprepare(handle, name, sql, 0, nil), sql))
         prepared[sql] = name

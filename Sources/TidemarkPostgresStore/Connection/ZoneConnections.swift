@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Logging
 import TidemarkCore
 import TidemarkServer
 import TidemarkStore
@@ -14,6 +15,7 @@ final class ZoneConnections: Sendable {
     private let bus: NotifyBus
     private let now: @Sendable () -> Int64
     private let connectionsMax: Int
+    private let logger: Logger
 
     /// How often a transaction is begun anew that another program was in the way of.
     static let attemptsMax = 10
@@ -32,7 +34,7 @@ final class ZoneConnections: Sendable {
         } catch let failure as PostgresFailure {
             throw Self.cannotOpen(failure)
         }
-        connectionsMax = options.connectionsMax
+        (connectionsMax, logger) = (options.connectionsMax, options.logger)
         now = options.now ?? SystemClock.milliseconds
         self.fanOut = fanOut
         bus = NotifyBus(address: options.address)
@@ -50,7 +52,7 @@ final class ZoneConnections: Sendable {
         _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
         let (served, now) = (served, now)
-        let (result, reached) = try await typed { [self] in
+        let (result, reached): (Result, ZoneRevision?) = try await typed { [self] in
             try await onLivingConnection { pg, db in
                 try Self.insisting {
                     try Self.transact(pg, db) {
@@ -62,15 +64,21 @@ final class ZoneConnections: Sendable {
                             now: now()
                         )
                         let result = try body(transaction)
-                        try transaction.finish()
-                        return (result, transaction.state)
+                        if !transaction.isVoid { try transaction.finish() }
+                        guard !transaction.isVoid else { return ((result, nil), isVoid: true) }
+                        let (epoch, revision) = (
+                            transaction.state.epoch, transaction.state.revision
+                        )
+                        let reached = ZoneRevision(zone: zone, epoch: epoch, revision: revision)
+                        return ((result, reached), isVoid: false)
                     }
                 }
             }
         }
-        let revision = ZoneRevision(zone: zone, epoch: reached.epoch, revision: reached.revision)
-        fanOut.committed(revision)
-        bus.tell(revision)
+        if let reached {
+            fanOut.committed(reached)
+            bus.tell(reached)
+        }
         return result
     }
 
@@ -172,6 +180,10 @@ final class ZoneConnections: Sendable {
         do {
             return try await body()
         } catch let failure as PostgresFailure {
+            logger.error(
+                "the database failed",
+                metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"]
+            )
             throw failure.typed()
         } catch is PostgresTransaction.Overtaken {
             throw Self.busy
@@ -195,7 +207,7 @@ final class ZoneConnections: Sendable {
     private static func transact<Result>(
         _ pg: PostgresConnection,
         _ db: Database,
-        _ body: () throws -> Result
+        _ body: () throws -> (Result, isVoid: Bool)
     ) throws -> Result {
         do {
             try pg.execute("BEGIN")
@@ -204,12 +216,12 @@ final class ZoneConnections: Sendable {
             throw failure
         }
         do {
-            var result: Result?
+            var (result, isVoid) = (Result?.none, false)
             try db.inTransaction(.deferred) {
-                result = try body()
+                (result, isVoid) = try body()
                 return .commit
             }
-            try pg.commit()
+            if isVoid { try pg.execute("ROLLBACK") } else { try pg.commit() }
             guard let result else { throw busy }
             return result
         } catch {

@@ -12,6 +12,9 @@ struct OpenDatabase {
     /// The lock's number: "tidemark" in ASCII, cut to what a number holds.
     private static let lock = 0x7469_6465_6D61_726B
 
+    /// The longest name of a zone: it has to fit into a notification.
+    static let zoneBytesMax = 200
+
     func run() throws -> PostgresSchema {
         let version = try pg.integer("SHOW server_version_num") ?? 0
         guard version >= 150_000 else {
@@ -155,6 +158,18 @@ struct OpenDatabase {
     private func add(_ zone: String, _ served: PostgresSchema) throws {
         guard try pg.text("SELECT 1 FROM tidemark.zone WHERE zone = $1", [zone]) == nil else {
             return
+        }
+        guard zone.utf8.count <= Self.zoneBytesMax, !zone.isEmpty else {
+            throw TidemarkError(
+                .invalidArgument,
+                "A zone's name has 1 to \(Self.zoneBytesMax) bytes.",
+                fix: "Give --zone a shorter one."
+            )
+        }
+        // Whoever writes rows of the zone just now has to end first: their triggers do not see it.
+        let names = served.tables.values.map(\.name).sorted()
+        if !names.isEmpty {
+            try pg.execute("LOCK TABLE \(names.joined(separator: ", ")) IN SHARE MODE")
         }
         let rows = served.tables.values.map {
             "EXISTS (SELECT 1 FROM \($0.name) AS t WHERE \($0.inZone("t")))"
