@@ -178,6 +178,33 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT population FROM city WHERE id = 17") == ["0"])
     }
 
+    @Test
+    func `case 76: rows of a comparison that nobody asked for are refused, and change nothing`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
+        let ben = try await cluster.device("ben")
+        try await ben.engine.sync()
+        try ben.corrupt("UPDATE city SET name = 'flipped' WHERE id = 17")
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: Stowaway(real: InProcessTransport(to: cluster.service))
+        )
+        await #expect {
+            try await engine.verify(repairing: true)
+        } throws: {
+            ($0 as? TidemarkError)?.code == .invalidResponse
+        }
+        #expect(
+            try await ben.rows("SELECT name FROM city WHERE id IN (17, 200)") == [
+                "flipped", "C200",
+            ]
+        )
+        #expect(try await ben.engine.verify(repairing: true).records.map(\.key) == ["17"])
+        try await cluster.converge(ben)
+    }
+
     @Test func `rule 9: ranges that overlap, or of an unknown table, are refused`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(3))
         let none = Fingerprint.none
@@ -216,5 +243,21 @@ private struct Misprint: ForwardingTransport {
         let answer = try await real.sync(zone: zone, body: body)
         let text = String(decoding: answer, as: UTF8.self)
         return Array(text.replacing("\"Kiel\"", with: "\"Keil\"").utf8)
+    }
+}
+
+/// A way to the server on which another row travels along with those that were asked for.
+private struct Stowaway: ForwardingTransport {
+    let real: InProcessTransport
+
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        let answer = try await real.fingerprints(zone: zone, body: body)
+        let text = String(decoding: answer, as: UTF8.self)
+            .replacing("\"update\":[17]", with: "\"update\":[17,200]")
+            .replacing(
+                "\"17\":{",
+                with: "\"200\":{\"revision\":1,\"name\":\"evil\",\"population\":0},\"17\":{"
+            )
+        return Array(text.utf8)
     }
 }

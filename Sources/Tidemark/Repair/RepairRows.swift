@@ -27,6 +27,7 @@ struct RepairRows {
         let body = Array((changeSet ?? "{}").utf8)
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
         try stage(changeSet, with: staging)
+        try refuseUnasked(ranges)
         try db.inSavepoint {
             try DeviceFile.whileApplying(db) {
                 let pending = PendingChanges(db: db, schema: file.schema)
@@ -66,9 +67,34 @@ struct RepairRows {
         try db.execute(sql: "UPDATE temp.tidemark_staged SET operation = 'create' WHERE ord = 0")
     }
 
+    /// Refuses rows that nobody has asked for.
+    private func refuseUnasked(_ ranges: [KeyRange]) throws {
+        try RangeFingerprints(db, schema: file.schema).load(ranges)
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT s.tbl, s.key FROM (
+                    SELECT s.tbl, s.key, CASE t.kind WHEN 'integer' THEN CAST(s.key AS INTEGER)
+                        ELSE s.key END AS place
+                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t USING (tbl)
+                    WHERE s.ord = 0
+                ) AS s WHERE NOT EXISTS (
+                    SELECT 1 FROM temp.tidemark_range AS r WHERE r.tbl = s.tbl
+                        AND (r.low IS NULL OR s.place >= r.low)
+                        AND (r.high IS NULL OR s.place < r.high)) LIMIT 1
+                """
+        )
+        guard let row else { return }
+        throw TidemarkError(
+            .invalidResponse,
+            "The server sent a row that was not asked for.",
+            fix: "Nothing was changed. Check the URL, and that nobody is in between.",
+            place: .init(table: row["tbl"], key: row["key"])
+        )
+    }
+
     /// Stages the deletion of rows in the ranges that the server does not have.
     private func stageSurplus(_ ranges: [KeyRange]) throws {
-        try RangeFingerprints(db, schema: file.schema).load(ranges)
         let names = Set(ranges.map(\.table))
         for table in file.schema.tables where names.contains(table.name) {
             let name = SQLText.literal(table.name)
