@@ -108,6 +108,27 @@ import TidemarkPostgresStore
         #expect(try await zone.sync(at: known).revisions == [2])
     }
 
+    @Test
+    func `rule 18: a unique value that psql commits meanwhile is a conflict that names its row`()
+        async throws
+    {
+        let zone = try await PostgresZone()
+        let other = try await zone.database.connect()
+        try await other.execute("BEGIN; INSERT INTO team (id, name, rank) VALUES (7, 'psql', 1)")
+        async let answer = zone.sync(
+            at: 0,
+            #"{"team":{"create":[-1],"attributes":{"-1":{"name":"device","rank":1}}}}"#
+        )
+        try await zone.untilSomebodyWaits()
+        try await other.execute("COMMIT")
+        let reply = try await answer
+        #expect(reply.text.contains(#""rule":"unique""#))
+        // The holder comes along as the revision that it is, not as a row of no revision.
+        #expect(reply.revisions == [1])
+        #expect(reply.text.contains(#""7":{"revision":1,"name":"psql","rank":1}"#))
+        #expect(reply.maxRevision == 1)
+    }
+
     @Test func `A9: TRUNCATE, COPY and a changed key are captured`() async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside(

@@ -68,7 +68,6 @@ final class PostgresTransaction: StoreTransaction {
         try EngineConnection.prepare(db, schema: served.schema)
         try PostgresText.prepare(db, served)
         staged = try StagedRequest(db, schema: served.schema)
-        try pg.execute("SET CONSTRAINTS ALL DEFERRED")
     }
 
     static let unknownZone = TidemarkError(
@@ -111,7 +110,7 @@ final class PostgresTransaction: StoreTransaction {
 
     func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
         do {
-            return .success(try attempt(body))
+            return .success(try undoable(body))
         } catch  where pg.isUsable && !Self.endsTransaction(error) {
             return .failure(error)
         }
@@ -127,6 +126,14 @@ final class PostgresTransaction: StoreTransaction {
     }
 
     func attempt<Result>(_ body: () throws -> Result) throws -> Result {
+        try undoable {
+            // References are checked at the end of the change set.
+            try pg.execute("SET CONSTRAINTS ALL DEFERRED")
+            return try body()
+        }
+    }
+
+    private func undoable<Result>(_ body: () throws -> Result) throws -> Result {
         let (before, notesBefore) = (state, notes)
         try pg.execute("SAVEPOINT attempt")
         do {
@@ -147,7 +154,7 @@ final class PostgresTransaction: StoreTransaction {
         } catch {
             (state, notes) = (before, notesBefore)
             guard pg.isUsable else { throw error }
-            try pg.execute("ROLLBACK TO attempt; RELEASE attempt; SET CONSTRAINTS ALL DEFERRED")
+            try pg.execute("ROLLBACK TO attempt; RELEASE attempt")
             throw error
         }
     }

@@ -38,23 +38,29 @@ extension PostgresTransaction {
     }
 
     /// Notes the records that the truth is about as they are now.
+    ///
+    /// - Throws: ``Overtaken`` when another program has committed a change of one of them that is in
+    ///   no revision yet: whoever is told a row is told its revision.
     func noteTruth() throws {
         for (table, keys) in try truthKeys(follows: nil) {
-            let found = try pg.text(
+            let found = try pg.query(
                 """
                 SELECT json_agg(json_build_array(k.key, CASE WHEN t.tableoid IS NOT NULL THEN \(table.rowJSON("t")) END,
                     coalesce((SELECT max(revision) FROM tidemark.log AS l
-                        WHERE l.zone = $1 AND l.tbl = $3 AND l.key = k.key), $4::bigint)))
+                        WHERE l.zone = $1 AND l.tbl = $3 AND l.key = k.key), $4::bigint))),
+                    bool_or(EXISTS (SELECT 1 FROM tidemark.capture AS c WHERE c.zone = $1
+                        AND c.xid <> pg_current_xact_id() AND c.tbl = $3 AND c.key = k.key))
                 FROM \(KeySet.keys(table, 2)) LEFT JOIN \(table.name) AS t ON \(KeySet.match(table, "t"))
                 """,
                 [zoneName, keys, table.table.name, "\(adopted)"]
-            )
+            )[0]
+            if found.isTrue(1) { throw Overtaken() }
             try db.cachedStatement(
                 sql: """
                     UPDATE temp.tidemark_truth AS w SET image = j.value ->> 1, revision = j.value ->> 2
                     FROM json_each(?2) AS j WHERE w.tbl = ?1 AND w.key = j.value ->> 0
                     """
-            ).execute(arguments: [table.table.name, found ?? "[]"])
+            ).execute(arguments: [table.table.name, found[0] ?? "[]"])
         }
     }
 
