@@ -18,13 +18,23 @@ struct OpenDevice {
 
     /// Where a device stands, read without writing into its file.
     static func status(_ path: String) async throws -> DeviceStatus {
+        try await reading(path) { try SyncEngine.status(in: $0) }
+    }
+
+    /// What waits for a decision, read without writing into the file.
+    static func conflicts(_ path: String) async throws -> [Conflict] {
+        try await reading(path) { try SyncEngine.conflicts(in: $0) }
+    }
+
+    private static func reading<Value: Sendable>(
+        _ path: String,
+        _ value: @escaping @Sendable (Database) throws -> Value
+    ) async throws -> Value {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(10)
         try requireFile(path)
-        return try await DatabaseQueue(path: path, configuration: configuration).read {
-            try SyncEngine.status(in: $0)
-        }
+        return try await DatabaseQueue(path: path, configuration: configuration).read(value)
     }
 
     private static func requireFile(_ path: String) throws {

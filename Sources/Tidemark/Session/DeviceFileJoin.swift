@@ -152,6 +152,15 @@ extension SyncEngine {
     /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
     public static func status(in db: Database) throws -> DeviceStatus { try DeviceStatus(db) }
 
+    /// The conflicts of a device's file, oldest first, without an engine on it; a read-only
+    /// connection will do.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
+    public static func conflicts(in db: Database) throws -> [Conflict] {
+        _ = try DeviceFile(db)
+        return try Conflict.all(db)
+    }
+
     /// The server and zone that a file has joined, also when the rest of the file is damaged.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined none, or says so no more.

@@ -15,7 +15,7 @@ extension Device {
 
         func run() async throws {
             try await Terminal.run {
-                let conflicts = try await OpenDevice(file).engine.conflicts()
+                let conflicts = try await OpenDevice.conflicts(file)
                 if json { return try Terminal.json(object: conflicts.map(Self.object)) }
                 if conflicts.isEmpty { Terminal.line("no conflicts") }
                 for conflict in conflicts { try show(conflict) }
