@@ -127,13 +127,18 @@ import TidemarkPostgresStore
         async throws
     {
         let database = try await TestDatabase()
-        try await database.connect().execute("CREATE TABLE log (line text)")
+        try await database.connect().execute(
+            """
+            CREATE TABLE log (line text);
+            CREATE TABLE part (id int, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)
+            """
+        )
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.adopts = true
         let error = await #expect(throws: UnsyncableSchema.self) {
             try await PostgresStore(options)
         }
-        #expect(error?.problems.map(\.table) == ["log"])
+        #expect(error?.problems.map(\.table) == ["log", "part"])
         let made = try await database.connect().column("SELECT to_regclass('tidemark.served')")
         #expect(made == ["NULL"])
     }

@@ -129,6 +129,14 @@ import TidemarkPostgresStore
         #expect(reply.maxRevision == 1)
     }
 
+    @Test func `A9: rows that logical replication applies are captured like any`() async throws {
+        let zone = try await PostgresZone()
+        try await zone.database.writeOutside(
+            "SET LOCAL session_replication_role = replica; INSERT INTO team (id, name) VALUES (1, 'r')"
+        )
+        #expect(try await zone.sync(at: 0).changes == ["create team 1"])
+    }
+
     @Test func `A9: TRUNCATE, COPY and a changed key are captured`() async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside(

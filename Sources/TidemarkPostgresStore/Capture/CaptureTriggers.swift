@@ -6,7 +6,7 @@ import TidemarkSQLite
 ///
 /// One trigger call a statement, however many rows: the rows before and after are sets. They become
 /// `tidemark.capture`, a row a record, as canonical JSON. A changed key is a deletion and a
-/// creation.
+/// creation. They fire for rows that logical replication applies, too (`ENABLE ALWAYS`).
 ///
 /// A transaction of another program notes itself in `tidemark.outside` and draws a number when it
 /// commits. Whoever wrote a row after it had to wait for its commit, and drew a higher one; so the
@@ -30,6 +30,7 @@ enum CaptureTriggers {
         CREATE CONSTRAINT TRIGGER note_outside AFTER INSERT OR UPDATE ON tidemark.outside
             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.number IS NULL)
             EXECUTE FUNCTION tidemark.note_outside();
+        ALTER TABLE tidemark.outside ENABLE ALWAYS TRIGGER note_outside;
         """
 
     /// The statements that install capture on a table.
@@ -99,6 +100,7 @@ enum CaptureTriggers {
             DROP TRIGGER IF EXISTS tidemark_\(kind) ON \(table.name);
             CREATE TRIGGER tidemark_\(kind) \(event) ON \(table.name) \(rows)
                 FOR EACH STATEMENT EXECUTE FUNCTION \(function)();
+            ALTER TABLE \(table.name) ENABLE ALWAYS TRIGGER tidemark_\(kind);
             """
         }.joined(separator: "\n")
     }

@@ -75,7 +75,13 @@ struct OpenDatabase {
             for statement in statements { try db.execute(sql: statement) }
             return try SchemaIntrospection(db).validated(policies: options.policies)
         }
-        guard !schema.tables.isEmpty else { throw Self.nothingToServe }
+        guard !schema.tables.isEmpty else {
+            throw TidemarkError(
+                .unusableFile,
+                "The schema \(options.namespace) has no tables to adopt.",
+                fix: "Make them first, or start with --schema FILE.sql."
+            )
+        }
         try adoption.deferReferences()
         try note(schema, zoneColumn: options.zoneColumn)
     }
