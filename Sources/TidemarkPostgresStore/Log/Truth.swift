@@ -39,8 +39,8 @@ extension PostgresTransaction {
 
     /// Notes the records that the truth is about as they are now.
     ///
-    /// - Throws: ``Overtaken`` when another program has committed a change of one of them that is in
-    ///   no revision yet: whoever is told a row is told its revision.
+    /// - Throws: ``Overtaken`` when another program has committed a change of one of them that is
+    ///   in no revision yet: whoever is told a row is told its revision.
     func noteTruth() throws {
         for (table, keys) in try truthKeys(follows: nil) {
             let found = try pg.query(
