@@ -25,5 +25,11 @@ struct Regression: Sendable, CustomTestStringConvertible {
             rounds: 60,
             found: "the same, in a record that was replaced before the zone got the column"
         ),
+        Regression(
+            seed: 3184,
+            rounds: 40,
+            found:
+                "the recorder took a new connection for the old one, whose count it happened to have"
+        ),
     ]
 }

@@ -38,6 +38,10 @@ struct DeviceReading {
         identities = Set(pairs.map { IdentityPair($0[0], temporary: $0[1], permanent: $0[2]) })
     }
 
+    /// Has the file read anew whatever its connection counts: it may be another connection, which
+    /// counts from the beginning.
+    mutating func forgetCount() { changes = -1 }
+
     /// What an engine's step left, told by what differs from before.
     func step(
         _ device: String,

@@ -220,6 +220,9 @@ struct Recorder {
         if !rows.isEmpty { try take(.edited(device: device.name, rows)) }
     }
 
+    /// A device's process has ended, and its connection perhaps with it.
+    mutating func crashed(_ device: SimulatedDevice) { known[device.name]?.reading.forgetCount() }
+
     /// The engine ran a transaction in a device's file, if it did.
     mutating func stepped(
         _ device: SimulatedDevice,

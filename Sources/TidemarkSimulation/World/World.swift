@@ -195,6 +195,7 @@ final class World {
         try recorder.take(.crashed(actor: device.name))
         let opensAnew = plan.drawsNewConnection(&decisions)
         try device.crash(opensAnew: opensAnew) { decisions.decide($0) }
+        recorder.crashed(device)
         device.isUp = false
         schedule(.begin(device: device.number), after: drawDelay(20_000_000))
     }
