@@ -87,27 +87,7 @@ extension PostgresTransaction {
     // MARK: Cascades
 
     func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
-        let left = try String.fetchSet(
-            db.cachedStatement(
-                sql: """
-                    SELECT DISTINCT tbl FROM temp.tidemark_staged
-                    WHERE ord = ? AND operation <> 'create'
-                    """
-            ),
-            arguments: [ord]
-        )
-        guard schema.tables.contains(where: { $0.references.contains { left.contains($0.parent) } })
-        else { return [] }
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT min(?1, min(coalesce(base, ?1))) AS base,
-                        json_group_array(json_object('tbl', tbl, 'key', key)) AS staged
-                    FROM temp.tidemark_staged WHERE ord = ?2
-                    """
-            ),
-            arguments: [base, ord]
-        )
+        guard let touched = try staged.cascading(ord, base: base) else { return [] }
         try CommitTables.clear("contended", in: db)
         let children = schema.tables.filter { !$0.references.isEmpty }.map(\.name)
         let found = try pg.text(
@@ -126,7 +106,7 @@ extension PostgresTransaction {
                     AND (l.merged OR l.revision <> ALL ($4::bigint[])))
             """,
             [
-                zoneName, row?["staged"], "\((row?["base"] as Int64?) ?? base)", Self.array(seen),
+                zoneName, touched.records, "\(touched.base)", Self.array(seen),
                 PostgresArray.quoted(children),
             ]
         )

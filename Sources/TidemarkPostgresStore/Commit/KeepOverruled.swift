@@ -7,17 +7,12 @@ import TidemarkStore
 /// Values that do not stand are kept; what they are is put together in ``TidemarkStore``.
 extension PostgresTransaction {
     func overrule(_ overrulings: [Overruling], in ord: Int) throws {
-        guard !overrulings.isEmpty else { return }
-        try staged.begin(overrulings)
-        try imageRows("before")
-        try staged.apply(overrulings, to: ord)
+        try staged.overrule(overrulings, in: ord, imageRows: imageRows)
     }
 
     /// Writes the notes for other devices, and returns what goes into the author's copy.
     func takeOverruled(revision: Int64, author: String?) throws -> [String] {
-        guard try staged.hasOverruled() else { return [] }
-        try imageRows("after")
-        let told = try staged.takeOverruled(author: author)
+        let told = try staged.takeOverruled(author: author, imageRows: imageRows)
         for note in told.notes {
             notes += 1
             try pg.query(

@@ -88,73 +88,17 @@ extension PostgresTransaction {
         } catch let failure as PostgresFailure where failure.state.hasPrefix("23") {
             try pg.execute("ROLLBACK TO reference; RELEASE reference; SET CONSTRAINTS ALL DEFERRED")
             guard failure.state == "23503" else { throw violation(of: failure, ord) }
-            try refuseBroken(ord)
-        }
-    }
-
-    /// A reference that points at nothing.
-    private struct Broken {
-        let table: String
-        let key: String
-        let column: String
-        let parent: String
-        let parentKey: String
-        let isToKey: Bool
-    }
-
-    private func refuseBroken(_ ord: Int) throws {
-        let touched = Set(try staged.touchedTables(ord).map(\.name))
-        let suspects = schema.tables.filter { table in
-            touched.contains(table.name)
-                || table.references.contains { touched.contains($0.parent) }
-        }
-        let broken = try suspects.flatMap { try self.broken(in: $0) }
-        let reasons = try broken.map { try reason(for: $0, ord) }
-        throw Violation.conflict(
-            reasons.isEmpty
-                ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons
-        )
-    }
-
-    private func reason(for reference: Broken, _ ord: Int) throws -> ConflictReason {
-        let isStaged = try staged.isStaged(reference.table, reference.key, ord)
-        let isParentStaged =
-            try reference.isToKey && staged.isStaged(reference.parent, reference.parentKey, ord)
-        if !isStaged || isParentStaged {
-            return ConflictReason(
-                table: reference.parent,
-                key: reference.parentKey,
-                columns: [],
-                rule: .referenced
+            try staged.refuseBroken(
+                ord,
+                broken: { try self.broken(in: $0) },
+                wasDeleted: wasDeleted
             )
         }
-        guard try reference.isToKey && wasDeleted(reference.parent, reference.parentKey) else {
-            throw Violation.refusal(
-                TidemarkError(
-                    .brokenReference,
-                    "The record refers to \(reference.parent) \(reference.parentKey), which does not exist.",
-                    fix:
-                        "Create the parent in the same or an earlier change set, or refer to another.",
-                    place: .init(
-                        changeSet: ord,
-                        table: reference.table,
-                        key: try staged.sentKey(reference.table, reference.key, ord),
-                        column: reference.column
-                    )
-                )
-            )
-        }
-        return ConflictReason(
-            table: reference.table,
-            key: reference.key,
-            columns: [reference.column],
-            rule: .parentDeleted
-        )
     }
 
-    private func broken(in table: SyncedTable, limit: Int = 20) throws -> [Broken] {
+    private func broken(in table: SyncedTable, limit: Int = 20) throws -> [ForeignKeyCheck.Broken] {
         guard let child = self.table(table.name) else { return [] }
-        return try table.references.flatMap { reference -> [Broken] in
+        return try table.references.flatMap { reference -> [ForeignKeyCheck.Broken] in
             guard let parent = self.table(reference.parent) else { return [] }
             let columns = reference.columns.map { child.column($0, "c") }
             let match = zip(columns, reference.parentColumns).map {
@@ -175,7 +119,7 @@ extension PostgresTransaction {
                 """,
                 [zoneName]
             ).map {
-                Broken(
+                ForeignKeyCheck.Broken(
                     table: table.name,
                     key: $0.text(0),
                     column: reference.columns[0],

@@ -73,25 +73,7 @@ extension PostgresTransaction {
     // MARK: Ranges
 
     func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
-        try staged.refuseForeign(ranges)
-        let mine = try measured(ranges)
-        let differing = ranges.indices.filter {
-            mine[$0].rows != ranges[$0].rows || mine[$0].fingerprint != ranges[$0].fingerprint
-        }
-        let sent = differing.filter { ranges[$0].send == true }
-        let count = sent.reduce(0) { $0 + mine[$1].rows }
-        guard count <= limits.repairRecordsMax else {
-            throw TidemarkError(
-                .snapshotRequired,
-                "The rows differ in at least \(count) records.",
-                fix: "Take a new snapshot; the outbox is kept."
-            )
-        }
-        guard count > 0 else { return Comparison(differing: differing, changeSet: nil) }
-        return Comparison(
-            differing: differing,
-            changeSet: try changeSet(of: sent.map { ranges[$0] })
-        )
+        try staged.compare(ranges, limits: limits, measured: measured, changeSet: changeSet)
     }
 
     private func measured(_ ranges: [KeyRange]) throws -> [KeyRange] {

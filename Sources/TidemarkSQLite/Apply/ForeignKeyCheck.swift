@@ -19,6 +19,19 @@ package struct ForeignKeyCheck {
         package let parentKey: String
         /// Whether the reference is to the parent's primary key, so that `parentKey` is its key.
         package let isToKey: Bool
+
+        /// Names a reference.
+        package init(
+            table: String,
+            key: String,
+            column: String,
+            parent: String,
+            parentKey: String,
+            isToKey: Bool
+        ) {
+            (self.table, self.key, self.column) = (table, key, column)
+            (self.parent, self.parentKey, self.isToKey) = (parent, parentKey, isToKey)
+        }
     }
 
     private let db: Database

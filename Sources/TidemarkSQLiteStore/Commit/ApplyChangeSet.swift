@@ -13,7 +13,11 @@ extension ZoneTransaction {
         }
         let check = ForeignKeyCheck(db, schema: schema)
         guard check.hasUnresolved else { return }
-        try refuseBroken(check, ord)
+        try staged.refuseBroken(
+            ord,
+            broken: { try check.broken(in: $0) },
+            wasDeleted: wasDeleted
+        )
     }
 
     // MARK: Constraints
@@ -74,59 +78,6 @@ extension ZoneTransaction {
     }
 
     // MARK: References
-
-    private func refuseBroken(_ check: ForeignKeyCheck, _ ord: Int) throws {
-        let touched = Set(try staged.touchedTables(ord).map(\.name))
-        let suspects = schema.tables.filter { table in
-            touched.contains(table.name)
-                || table.references.contains { touched.contains($0.parent) }
-        }
-        let broken = try suspects.flatMap { try check.broken(in: $0) }
-        let reasons = try broken.map { reference -> ConflictReason in
-            guard try staged.isStaged(reference.table, reference.key, ord) else {
-                return ConflictReason(
-                    table: reference.parent,
-                    key: reference.parentKey,
-                    columns: [],
-                    rule: .referenced
-                )
-            }
-            if reference.isToKey, try staged.isStaged(reference.parent, reference.parentKey, ord) {
-                return ConflictReason(
-                    table: reference.parent,
-                    key: reference.parentKey,
-                    columns: [],
-                    rule: .referenced
-                )
-            }
-            guard reference.isToKey, try wasDeleted(reference.parent, reference.parentKey) else {
-                throw Violation.refusal(
-                    TidemarkError(
-                        .brokenReference,
-                        "The record refers to \(reference.parent) \(reference.parentKey), which does not exist.",
-                        fix:
-                            "Create the parent in the same or an earlier change set, or refer to another.",
-                        place: .init(
-                            changeSet: ord,
-                            table: reference.table,
-                            key: try staged.sentKey(reference.table, reference.key, ord),
-                            column: reference.column
-                        )
-                    )
-                )
-            }
-            return ConflictReason(
-                table: reference.table,
-                key: reference.key,
-                columns: [reference.column],
-                rule: .parentDeleted
-            )
-        }
-        throw Violation.conflict(
-            reasons.isEmpty
-                ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons
-        )
-    }
 
     private func wasDeleted(_ table: String, _ key: String) throws -> Bool {
         try Bool.fetchOne(

@@ -12,30 +12,13 @@ import TidemarkStore
 extension ZoneTransaction {
     package func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
         if planted(PlantedBug.takesUnseenChildren) { return [] }
-        let left = try String.fetchSet(
-            db.cachedStatement(
-                sql: """
-                    SELECT DISTINCT tbl FROM temp.tidemark_staged
-                    WHERE ord = ? AND operation <> 'create'
-                    """
-            ),
-            arguments: [ord]
-        )
-        guard schema.tables.contains(where: { $0.references.contains { left.contains($0.parent) } })
-        else { return [] }
-        let base = try Int64.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT min(?1, min(coalesce(base, ?1))) FROM temp.tidemark_staged
-                    WHERE ord = ?2
-                    """
-            ),
-            arguments: [base, ord]
-        )
+        guard let touched = try staged.cascading(ord, base: base) else { return [] }
         try CommitTables.clear("contended", in: db)
         let seen = Self.list(seen)
         for table in schema.tables where !table.references.isEmpty {
-            try db.cachedStatement(sql: cascadedSQL(table)).execute(arguments: [ord, base, seen])
+            try db.cachedStatement(sql: cascadedSQL(table)).execute(arguments: [
+                ord, touched.base, seen,
+            ])
         }
         guard try staged.hasContended() else { return [] }
         return try staged.contentions(unseen: unseenChanges(seen), stamp: Stamp(), isCascade: true)

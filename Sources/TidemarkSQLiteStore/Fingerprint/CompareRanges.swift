@@ -13,24 +13,11 @@ extension ZoneTransaction {
     }
 
     package func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
-        try staged.refuseForeign(ranges)
-        let mine = try RangeFingerprints(db, schema: schema).measured(ranges)
-        let differing = ranges.indices.filter {
-            mine[$0].rows != ranges[$0].rows || mine[$0].fingerprint != ranges[$0].fingerprint
-        }
-        let sent = differing.filter { ranges[$0].send == true }
-        let count = sent.reduce(0) { $0 + mine[$1].rows }
-        guard count <= limits.repairRecordsMax else {
-            throw TidemarkError(
-                .snapshotRequired,
-                "The rows differ in at least \(count) records.",
-                fix: "Take a new snapshot; the outbox is kept."
-            )
-        }
-        guard count > 0 else { return Comparison(differing: differing, changeSet: nil) }
-        return Comparison(
-            differing: differing,
-            changeSet: try changeSet(of: sent.map { ranges[$0] })
+        try staged.compare(
+            ranges,
+            limits: limits,
+            measured: { try RangeFingerprints(db, schema: schema).measured($0) },
+            changeSet: changeSet
         )
     }
 

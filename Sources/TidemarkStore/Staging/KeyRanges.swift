@@ -1,9 +1,39 @@
 package import TidemarkCore
+package import TidemarkServer
 
 /// The ranges of keys in a request to compare rows.
 extension StagedRequest {
+    /// Compares ranges: `measured` gives them with what the store has in them, `changeSet` its
+    /// rows.
+    package func compare(
+        _ ranges: [KeyRange],
+        limits: Limits,
+        measured: ([KeyRange]) throws -> [KeyRange],
+        changeSet: ([KeyRange]) throws -> String
+    ) throws -> Comparison {
+        try refuseForeign(ranges)
+        let mine = try measured(ranges)
+        let differing = ranges.indices.filter {
+            mine[$0].rows != ranges[$0].rows || mine[$0].fingerprint != ranges[$0].fingerprint
+        }
+        let sent = differing.filter { ranges[$0].send == true }
+        let count = sent.reduce(0) { $0 + mine[$1].rows }
+        guard count <= limits.repairRecordsMax else {
+            throw TidemarkError(
+                .snapshotRequired,
+                "The rows differ in at least \(count) records.",
+                fix: "Take a new snapshot; the outbox is kept."
+            )
+        }
+        guard count > 0 else { return Comparison(differing: differing, changeSet: nil) }
+        return Comparison(
+            differing: differing,
+            changeSet: try changeSet(sent.map { ranges[$0] })
+        )
+    }
+
     /// Refuses ranges that overlap, or are of tables or keys that the zone does not have.
-    package func refuseForeign(_ ranges: [KeyRange]) throws {
+    private func refuseForeign(_ ranges: [KeyRange]) throws {
         for (range, next) in zip(ranges, ranges.dropFirst()) where range.table == next.table {
             guard let end = range.to, let start = next.from, end <= start else {
                 throw TidemarkError(

@@ -33,6 +33,32 @@ extension StagedRequest {
         )
     }
 
+    /// The records of a change set that the database may change others along with, a JSON array,
+    /// and the oldest base among them; nil when there are none.
+    package func cascading(_ ord: Int, base: Int64) throws -> (records: String, base: Int64)? {
+        let left = try String.fetchSet(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT tbl FROM temp.tidemark_staged
+                    WHERE ord = ? AND operation <> 'create'
+                    """
+            ),
+            arguments: [ord]
+        )
+        guard schema.tables.contains(where: { $0.references.contains { left.contains($0.parent) } })
+        else { return nil }
+        return try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT min(?1, min(coalesce(base, ?1))) AS base,
+                        json_group_array(json_object('tbl', tbl, 'key', key)) AS records
+                    FROM temp.tidemark_staged WHERE ord = ?2
+                    """
+            ),
+            arguments: [base, ord]
+        ).map { ($0["records"], $0["base"]) }
+    }
+
     /// Whether any record is contended.
     package func hasContended() throws -> Bool {
         try Bool.fetchOne(

@@ -19,8 +19,15 @@ extension StagedRequest {
         package let notes: [(device: String, records: String)]
     }
 
-    /// Notes what is overruled in a change set.
-    package func begin(_ overrulings: [Overruling]) throws {
+    /// Takes what is overruled out of what a change set writes, and keeps it.
+    ///
+    /// `imageRows` notes the contended rows as they are now, in the column `before` or `after`.
+    package func overrule(
+        _ overrulings: [Overruling],
+        in ord: Int,
+        imageRows: (_ moment: String) throws -> Void
+    ) throws {
+        guard !overrulings.isEmpty else { return }
         try clearOverruled()
         let values = overrulings.flatMap(Self.values)
         try db.cachedStatement(
@@ -30,24 +37,22 @@ extension StagedRequest {
                 FROM json_each(?)
                 """
         ).execute(arguments: ["[\(values.joined(separator: ","))]"])
-    }
-
-    /// Takes what is overruled out of what is written, when the rows as they were are noted.
-    package func apply(_ overrulings: [Overruling], to ord: Int) throws {
+        try imageRows("before")
         try noteValues(ord)
         try dropOverruledCells(ord)
         try joinCreations(overrulings, ord)
     }
 
-    /// Whether anything was overruled since ``begin(_:)``.
-    package func hasOverruled() throws -> Bool {
-        try Bool.fetchOne(
+    /// What is told after the rows are written; nothing is overruled any more.
+    package func takeOverruled(
+        author: String?,
+        imageRows: (_ moment: String) throws -> Void
+    ) throws -> OverruledRecords {
+        let isAny = try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_overruling)")
-        ) ?? false
-    }
-
-    /// What is told, when the rows as they are now are noted; nothing is overruled any more.
-    package func takeOverruled(author: String?) throws -> OverruledRecords {
+        )
+        guard isAny == true else { return OverruledRecords(own: [], notes: []) }
+        try imageRows("after")
         let notes = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
