@@ -38,7 +38,7 @@ extension PostgresTransaction {
             let found = try pg.text(
                 """
                 SELECT json_agg(json_build_array(k.key, \(table.rowJSON("t"))))
-                FROM \(KeySet.keys(table, 2)) JOIN \(table.name) AS t ON \(KeySet.match(table, "t"))
+                FROM \(KeySet.keys(2)) JOIN \(table.name) AS t ON \(KeySet.match(table, "t"))
                 WHERE $1::text IS NOT NULL
                 """,
                 [zoneName, row["keys"]]
@@ -82,7 +82,7 @@ extension PostgresTransaction {
 /// Rows found by keys in canonical JSON, many at once.
 enum KeySet {
     /// A derived table `k` of a JSON array of keys.
-    static func keys(_ table: PostgresTable, _ parameter: Int) -> String {
+    static func keys(_ parameter: Int) -> String {
         "jsonb_array_elements_text($\(parameter)::jsonb) AS k (key)"
     }
 

@@ -15,20 +15,8 @@ extension PostgresTransaction {
         reasons: [ConflictReason],
         relatedMax: Int
     ) throws -> String {
-        try CommitTables.clear("truth", in: db)
-        try staged.nameKnownIdentities(envelope.ord)
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO temp.tidemark_truth (tbl, key, follows)
-                SELECT tbl, key, operation = 'delete' FROM temp.tidemark_staged WHERE ord = ?
-                """
-        ).execute(arguments: [envelope.ord])
-        for reason in reasons where !reason.key.isEmpty {
-            try add(reason.table, [reason.key], follows: false)
-        }
-        let reasons = try reasons.flatMap { reason in
-            reason.rule == ConflictRule.unique.rawValue && reason.key.isEmpty
-                ? try holders(reason, envelope.ord) : [reason]
+        let reasons = try staged.beginTruth(envelope.ord, reasons) {
+            try holders($0, $1, envelope.ord)
         }
         try addChildren(relatedMax)
         try noteTruth()
@@ -50,7 +38,7 @@ extension PostgresTransaction {
                         WHERE l.zone = $1 AND l.tbl = $3 AND l.key = k.key), $4::bigint))),
                     bool_or(EXISTS (SELECT 1 FROM tidemark.capture AS c WHERE c.zone = $1
                         AND c.xid <> pg_current_xact_id() AND c.tbl = $3 AND c.key = k.key))
-                FROM \(KeySet.keys(table, 2)) LEFT JOIN \(table.name) AS t ON \(KeySet.match(table, "t"))
+                FROM \(KeySet.keys(2)) LEFT JOIN \(table.name) AS t ON \(KeySet.match(table, "t"))
                 """,
                 [zoneName, keys, table.table.name, "\(adopted)"]
             )[0]
@@ -75,19 +63,6 @@ extension PostgresTransaction {
             ),
             arguments: [follows]
         ).compactMap { row in table(row["tbl"]).map { ($0, row["keys"]) } }
-    }
-
-    /// - Returns: How many were not there yet.
-    @discardableResult
-    private func add(_ table: String, _ keys: [String], follows: Bool) throws -> Int {
-        let list = "[" + keys.map(ChangeSetJSON.quote).joined(separator: ",") + "]"
-        try db.cachedStatement(
-            sql: """
-                INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
-                SELECT ?, value, ? FROM json_each(?)
-                """
-        ).execute(arguments: [table, follows, list])
-        return db.changesCount
     }
 
     /// Adds the children of refused deletions, level by level.
@@ -122,23 +97,22 @@ extension PostgresTransaction {
         }
         let found = try pg.query(
             """
-            SELECT \(child.keyJSON("c")) FROM \(KeySet.keys(parent, 2))
+            SELECT \(child.keyJSON("c")) FROM \(KeySet.keys(2))
             JOIN \(parent.name) AS p ON \(KeySet.match(parent, "p"))
             JOIN \(child.name) AS c ON \(([child.inZone("c")] + match).joined(separator: " AND "))
             WHERE $1::text IS NOT NULL LIMIT $3::int
             """,
             [zoneName, keys, "\(relatedMax)"]
         ).map { $0.text(0) }
-        return try add(child.table.name, found, follows: true)
+        return try staged.addToTruth(child.table.name, found, follows: true)
     }
 
     // MARK: Unique values
 
-    /// Adds the records that hold the unique values which staged records wanted, and names them in
-    /// the reason.
-    private func holders(_ reason: ConflictReason, _ ord: Int) throws -> [ConflictReason] {
-        guard let table = table(reason.table), !reason.columns.isEmpty else { return [reason] }
-        let wanted = reason.columns.map { column in
+    /// The records that hold the unique values which staged records wanted.
+    private func holders(_ table: SyncedTable, _ columns: [String], _ ord: Int) throws -> [String] {
+        guard let table = self.table(table.name) else { return [] }
+        let wanted = columns.map { column in
             let missing = table.defaults[column].map { "(\($0))::\(table.type(column))" } ?? "NULL"
             return """
                 \(table.column(column, "t")) = CASE WHEN s.v ? \(SQLText.literal(column)) THEN \(table.staged(column))
@@ -154,17 +128,7 @@ extension PostgresTransaction {
             """,
             [zoneName, try PostgresText.records(table.table, ord, in: db)]
         ).map { $0.text(0) }
-        let keys = try withoutLeaving(found, table.table.name, reason.columns, ord)
-        try add(table.table.name, keys, follows: false)
-        guard !keys.isEmpty else { return [reason] }
-        return keys.map {
-            ConflictReason(
-                table: table.table.name,
-                key: $0,
-                columns: reason.columns,
-                rule: .unique
-            )
-        }
+        return try withoutLeaving(found, table.table.name, columns, ord)
     }
 
     /// A record that the same change set deletes, or gives other values, holds nothing.

@@ -13,16 +13,16 @@ struct ImportRows {
     private static let batch = 5_000
 
     func run() throws {
-        guard let first = tables.first else { return }
+        guard !tables.isEmpty else { return }
         let schema = SyncSchema(tables: tables.map(\.table))
         try EngineConnection.prepare(db, schema: schema)
         try PostgresText.prepare(db, PostgresSchema(schema, tables))
         try pg.execute("SET CONSTRAINTS ALL DEFERRED")
-        for table in tables { try copy(table, zoneColumn: first.zoneColumn) }
+        for table in tables { try copy(table) }
         try pg.execute("SET CONSTRAINTS ALL IMMEDIATE")
     }
 
-    private func copy(_ table: PostgresTable, zoneColumn: String?) throws {
+    private func copy(_ table: PostgresTable) throws {
         let columns = table.table.columns.map(\.name)
         let members = columns.map {
             "\(SQLText.literal($0)), tidemark_postgres_text(\(SQLText.name($0)), '\(table.kind($0).rawValue)')"

@@ -17,20 +17,8 @@ extension ZoneTransaction {
         reasons: [ConflictReason],
         relatedMax: Int
     ) throws -> String {
-        try CommitTables.clear("truth", in: db)
-        try staged.nameKnownIdentities(envelope.ord)
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO temp.tidemark_truth (tbl, key, follows)
-                SELECT tbl, key, operation = 'delete' FROM temp.tidemark_staged WHERE ord = ?
-                """
-        ).execute(arguments: [envelope.ord])
-        for reason in reasons where !reason.key.isEmpty {
-            try add(reason.table, reason.key)
-        }
-        let reasons = try reasons.flatMap { reason in
-            reason.rule == ConflictRule.unique.rawValue && reason.key.isEmpty
-                ? try holders(reason, envelope.ord) : [reason]
+        let reasons = try staged.beginTruth(envelope.ord, reasons) {
+            try holders($0, $1, envelope.ord)
         }
         try addChildren(relatedMax)
         try noteTruth()
@@ -58,14 +46,6 @@ extension ZoneTransaction {
                     """
             ).execute(arguments: [table.name])
         }
-    }
-
-    private func add(_ table: String, _ key: String) throws {
-        try db.cachedStatement(
-            sql: "INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows) VALUES (?, ?, 0)"
-        )
-        .execute(
-            arguments: [table, key])
     }
 
     /// Adds the children of refused deletions, level by level.
@@ -100,24 +80,15 @@ extension ZoneTransaction {
         }
     }
 
-    /// Adds the records that hold the unique values which staged records wanted, and names them in
-    /// the reason.
+    /// The records that hold the unique values which staged records wanted.
     ///
     /// A staged record that sets only a part of the columns wants its own row's values in the
     /// others. One that the same change set deletes, or gives other values, holds nothing.
-    private func holders(_ reason: ConflictReason, _ ord: Int) throws -> [ConflictReason] {
-        guard let table = schema.byName[reason.table], !reason.columns.isEmpty else {
-            return [reason]
-        }
-        let keys = try String.fetchAll(
-            db.cachedStatement(sql: holdersSQL(table, reason.columns)),
+    private func holders(_ table: SyncedTable, _ columns: [String], _ ord: Int) throws -> [String] {
+        try String.fetchAll(
+            db.cachedStatement(sql: holdersSQL(table, columns)),
             arguments: [ord]
         )
-        for key in keys { try add(table.name, key) }
-        guard !keys.isEmpty else { return [reason] }
-        return keys.map {
-            ConflictReason(table: table.name, key: $0, columns: reason.columns, rule: .unique)
-        }
     }
 
     private func holdersSQL(_ table: SyncedTable, _ columns: [String]) -> String {
