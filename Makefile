@@ -9,7 +9,7 @@ WORLDS ?= 2000
 KILLS ?= 1000
 SEED ?= 29
 STAGE := Scripts/stage.sh
-# PostgreSQL of the tests' own, gone when they end.
+# PostgreSQL of the tests' own, gone when they end; a test that needs a Redis starts one.
 SERVICES := Scripts/with-services.sh
 # Apart from the long ones: a test of time limits of HTTP is no use on a machine without a free core.
 QUICK := TidemarkCoreTests TidemarkGzipTests TidemarkHTTPTests TidemarkHistoryTests TidyTests

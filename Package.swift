@@ -86,6 +86,18 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),
+        .systemLibrary(
+            name: "CHiredis",
+            pkgConfig: "hiredis",
+            providers: [.apt(["libhiredis-dev"])]
+        ),
+        .target(
+            name: "TidemarkRedis",
+            dependencies: [
+                "CHiredis", "TidemarkCore", "TidemarkGzip", "TidemarkServer", "TidemarkStore",
+                .product(name: "Logging", package: "swift-log"),
+            ]
+        ),
         .target(
             name: "TidemarkHTTP",
             dependencies: [
@@ -124,7 +136,7 @@ let package = Package(
             name: "TidemarkSimulation",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkHistory", "TidemarkSQLite",
-                "TidemarkSQLiteStore", "TidemarkServer", "TidemarkTestSupport",
+                "TidemarkSQLiteStore", "TidemarkServer", "TidemarkStore", "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]
@@ -134,8 +146,8 @@ let package = Package(
             name: "TidemarkCLI",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
-                "TidemarkPostgresStore", "TidemarkHTTP", "TidemarkServer", "TidemarkSimulation",
-                "TidemarkTestSupport",
+                "TidemarkPostgresStore", "TidemarkRedis", "TidemarkHTTP", "TidemarkServer",
+                "TidemarkSimulation", "TidemarkTestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -172,8 +184,9 @@ let package = Package(
         .testTarget(
             name: "TidemarkPostgresStoreTests",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkPostgresStore", "TidemarkServer",
-                "TidemarkSimulation", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkPostgresStore", "TidemarkRedis",
+                "TidemarkServer", "TidemarkSimulation", "TidemarkStore", "TidemarkTestSupport",
+                .product(name: "Logging", package: "swift-log"),
             ]
         ),
         .testTarget(

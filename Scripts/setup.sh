@@ -13,6 +13,14 @@ fail() {
 
 has_command() { command -v "$1" >/dev/null 2>&1; }
 
+has_any() {
+    local name
+    for name in "$@"; do
+        has_command "$name" && return 0
+    done
+    return 1
+}
+
 # Where the system compiler looks; a file name may hold a wildcard.
 has_file() {
     local pattern
@@ -49,6 +57,8 @@ check_linux() {
     need libsqlite3-dev "the SQLite that every target links with" has_header sqlite3.h
     need zlib1g-dev "gzip in both directions" has_header zlib.h
     need libpq-dev "the way to PostgreSQL" has_header postgresql/libpq-fe.h libpq-fe.h
+    need libhiredis-dev "the way to Redis" has_header hiredis/hiredis.h
+    need redis-server "the tests' own cache" has_any redis-server valkey-server
     need postgresql "the tests' own database" has_file "/usr/lib/postgresql/*/bin/postgres"
     need sqlite3 "the shell that the demo and the tests edit device files with" has_command sqlite3
     need curl "the requests that the tests type by hand" has_command curl

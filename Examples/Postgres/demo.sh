@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two servers on one PostgreSQL, three devices, and psql beside them. `make demo-postgres` runs it.
+# Two servers on one PostgreSQL with a Redis between them, three devices, and psql beside them. `make demo-postgres` runs it.
 #
 #     demo.sh PATH_TO_TIDEMARK      DEMO_KEEP=1 keeps the files; NO_COLOR=1 leaves the colours out
 #
@@ -19,23 +19,25 @@ server_pid="" relay_pid="" second_pid=""
 start_database() {
     database=$("$scripts/postgres.sh" start "$work/postgres")
     say "A PostgreSQL of the demo's own, on loopback: $database"
+    cache=$("$scripts/redis.sh" start "$work/redis")
+    say "And a Redis, in which the servers share what they have read: $cache"
     "$cities/build.sh" world.sqlite | tail -n 1 | indented
 }
 
 serve() { # serve LOG ADDRESS [FILE]: starts a node and says where it listens
     local log=$1 address=$2
     shift 2
-    "$binary" serve "$@" --store "$database" --listen "$address" > "$log" 2>&1 &
+    "$binary" serve "$@" --store "$database" --redis "$cache" --listen "$address" > "$log" 2>&1 &
     node_pid=$!
     node=$(await_address "$node_pid" "$log") || fail "a node did not start: $(cat "$log")"
 }
 
 start_nodes() {
-    say "$dim\$ tidemark serve world.sqlite --store $database --listen 127.0.0.1:0$plain"
+    say "$dim\$ tidemark serve world.sqlite --store $database --redis $cache --listen 127.0.0.1:0$plain"
     serve server.log 127.0.0.1:0 world.sqlite
     server_pid=$node_pid first=$node
     say "Node A, http://$first, has made the tables and copied the rows of the SQLite file."
-    say "$dim\$ tidemark serve --store $database --listen 127.0.0.1:0$plain"
+    say "$dim\$ tidemark serve --store $database --redis $cache --listen 127.0.0.1:0$plain"
     serve relay.log 127.0.0.1:0
     second_pid=$node_pid second=$node
     say "Node B, http://$second, found all it needs in the database."
@@ -69,11 +71,12 @@ SQL
 }
 
 break_things() {
-    say "Node A is killed, and PostgreSQL ends as in a power cut. Carla edits on, and syncs with node B:"
+    say "Node A is killed, PostgreSQL ends as in a power cut, and Redis is gone for good. Carla edits on, and syncs with node B:"
     kill -9 "$server_pid"
     wait "$server_pid" 2>/dev/null || true
     server_pid=""
     "$scripts/postgres.sh" crash "$work/postgres" > /dev/null
+    "$scripts/redis.sh" stop "$work/redis"
     edit carla <<'SQL'
 DELETE FROM cities WHERE name = 'Plymouth' AND country_code = 'MS';
 SQL
@@ -105,6 +108,7 @@ prove() {
 end_all() {
     [ -z "$second_pid" ] || kill "$second_pid" 2>/dev/null || true
     "$scripts/postgres.sh" stop "$work/postgres" >/dev/null 2>&1 || true
+    "$scripts/redis.sh" stop "$work/redis" >/dev/null 2>&1 || true
     clean_up
 }
 

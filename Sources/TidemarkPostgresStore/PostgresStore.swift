@@ -4,7 +4,7 @@ public import Logging
 public import TidemarkCore
 public import TidemarkServer
 import TidemarkSQLite
-import TidemarkStore
+package import TidemarkStore
 
 /// Zones in a PostgreSQL database: the store for production.
 ///
@@ -48,6 +48,10 @@ public final class PostgresStore: SyncService {
         public var logger = Logger(label: "tidemark.postgres")
         /// The wall clock, in milliseconds since 1970; nil for the system's.
         public var now: (@Sendable () -> Int64)?
+        /// A cache that the nodes share.
+        package var shared: (any SharedChangeSets)?
+        /// How the nodes tell each other what they commit; nil: by PostgreSQL's notifications.
+        package var bus: (any NodeBus)?
 
         /// Options with the standard values.
         public init(address: String, newEpoch: UUID) {
@@ -64,6 +68,7 @@ public final class PostgresStore: SyncService {
     private let zones: ZoneConnections
     private let handler: SyncHandler
     private let committer: GroupCommitter
+    private let pulls: Pulls
     private let snapshots: ZoneSnapshots
 
     /// Opens a database, and makes it ready when it is not served yet.
@@ -86,15 +91,24 @@ public final class PostgresStore: SyncService {
                 return results
             }
         }
+        pulls = try Pulls(
+            limits: options.limits,
+            metrics: metrics,
+            shared: options.shared,
+            head: { try await zones.head(of: $0, for: $1) },
+            load: { try await zones.recent($0, $1, bytesMax: $2) }
+        )
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
+        if let answer = try await pulls.answer(body, zone: zone) { return answer }
+        return try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
     }
 
     /// Whether a request is to be held for news.
     public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+        if let held = try await pulls.hold(body, zone: zone) { return held.hold }
         let handler = handler
         return try await zones.inTransaction(zone) { try handler.hold(body, in: $0) }
     }

@@ -30,6 +30,7 @@ public final class EmbeddedStore: SyncService {
     private let handler: SyncHandler
     private let file: ZoneFile
     private let committer: GroupCommitter
+    private let pulls: Pulls
     private let snapshots: SnapshotCache
 
     /// Opens a zone's file, and adopts it when it is not a zone yet.
@@ -65,7 +66,8 @@ public final class EmbeddedStore: SyncService {
         self.path = path
         let fanOut = FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
-        watch = OutsideWatch(path: path)
+        let watch = OutsideWatch(path: path)
+        self.watch = watch
         handler = SyncHandler(limits: limits)
         let file = try ZoneFile(
             path: path,
@@ -95,18 +97,26 @@ public final class EmbeddedStore: SyncService {
                 return (results, GroupHandler.isWorthCommitting(results) ? .commit : .rollback)
             }
         }
+        pulls = try Pulls(
+            limits: limits,
+            metrics: metrics,
+            head: { _, device in try await file.head(watch, for: device) },
+            load: { _, range, bytesMax in try await file.recent(range, bytesMax: bytesMax) }
+        )
         snapshots = SnapshotCache(besides: path)
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try check(zone)
+        if let answer = try await pulls.answer(body, zone: zone) { return answer }
         return try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
     }
 
     /// Whether a request is to be held for news.
     public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
         try check(zone)
+        if let held = try await pulls.hold(body, zone: zone) { return held.hold }
         let handler = handler
         return try await file.committing { transaction, _ in
             try handler.hold(body, in: transaction)

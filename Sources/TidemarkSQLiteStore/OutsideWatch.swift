@@ -1,7 +1,9 @@
 import GRDB
 import Synchronization
+import TidemarkServer
+import TidemarkStore
 
-/// Notices that another program has written into a zone's file.
+/// Notices that anybody has written into a zone's file.
 ///
 /// A connection of its own, which only reads: SQLite's `data_version` tells a connection that
 /// others have committed. Asking costs some microseconds as long as nobody has.
@@ -9,6 +11,8 @@ final class OutsideWatch: Sendable {
     private struct State {
         var file: DatabaseQueue?
         var version: Int64?
+        /// What the zone was at, and the file's version then.
+        var head: (version: Int64, head: ZoneHead)?
     }
 
     private let path: String
@@ -49,6 +53,35 @@ final class OutsideWatch: Sendable {
                 db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
             ) ?? false
         }
+    }
+
+    /// What the zone is at for a device, read anew only when somebody has committed since the last
+    /// call; nil when something has to be written before that can be said.
+    func head(of served: ServedSchema, for device: String?) async throws -> ZoneHead? {
+        guard let file = state.withLock(\.file) else { return nil }
+        return try await file.read { [self] db in
+            let reading = ReadRecent(db, schema: served.schema, hash: served.hash)
+            guard var head = try latest(served, reading, in: db) else { return nil }
+            if head.hasNotes { head.hasNotes = try reading.hasNotes(device) }
+            return head
+        }
+    }
+
+    private func latest(
+        _ served: ServedSchema,
+        _ reading: ReadRecent,
+        in db: Database
+    ) throws -> ZoneHead? {
+        let version = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+        if let known = state.withLock(\.head), known.version == version,
+            known.head.state.schema == served.hash
+        {
+            return known.head
+        }
+        guard try ServedSchema.version(of: db) == served.version, let head = try reading.head()
+        else { return nil }
+        state.withLock { $0.head = (version, head) }
+        return head
     }
 
     /// Closes the file.

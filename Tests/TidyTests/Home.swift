@@ -63,9 +63,19 @@ struct Home {
             reason: "the random epoch of the zone that is measured"
         ),
         Home(
+            path: "Sources/TidemarkRedis/RedisCache.swift",
+            calls: ["DispatchQueue"],
+            reason: "the thread on which Redis is waited for, and how long that may take"
+        ),
+        Home(
             path: "Tests/TidemarkPostgresStoreTests/Support/OtherProgram.swift",
             calls: ["DispatchQueue"],
             reason: "the thread on which another program waits for its database"
+        ),
+        Home(
+            path: "Tests/TidemarkPostgresStoreTests/Support/TestRedis.swift",
+            calls: ["DispatchQueue"],
+            reason: "the thread on which a test waits for its Redis"
         ),
         Home(
             path: "Sources/TidemarkTestSupport/Cluster.swift",

@@ -3,12 +3,12 @@ enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "Tidemark"]
     static let server = [
         "TidemarkServer", "TidemarkStore", "TidemarkSQLiteStore", "TidemarkPostgresStore",
-        "TidemarkHTTP",
+        "TidemarkRedis", "TidemarkHTTP",
     ]
     static let tools = [
         "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkCLI",
     ]
-    static let inOrder = ["CZlib", "CLibPQ", faults] + client + server + tools
+    static let inOrder = ["CZlib", "CLibPQ", "CHiredis", faults] + client + server + tools
 
     /// The disk that fails on demand; nothing that ships in an app or a server may reach it.
     static let faults = "CFaultVFS"

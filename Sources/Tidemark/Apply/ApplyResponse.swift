@@ -35,7 +35,7 @@ struct ApplyResponse {
     ) throws -> Applied {
         let requested = outgoing.revision
         var laps = try Laps(db)
-        guard file.revision == requested, laps.isOpen(outgoing.lap) else {
+        guard file.revision == requested, outgoing.exchange.isOpen(laps) else {
             return Applied(revision: file.revision, isStale: true)
         }
         let envelope = try AnswerEnvelope(body, file: file, limits: limits, in: db)
@@ -77,7 +77,7 @@ struct ApplyResponse {
         try db.cachedStatement(sql: "UPDATE tidemark_device SET contact = ?").execute(arguments: [
             Timestamp.text(now)
         ])
-        try laps.finish(outgoing.lap, in: db)
+        if case .lap(let lap) = outgoing.exchange { try laps.finish(lap, in: db) }
         applied.settledCount = answered.accepted.count + answered.refused.count
         applied.hasPending =
             try Bool.fetchOne(

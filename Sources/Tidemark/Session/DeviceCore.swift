@@ -28,8 +28,30 @@ package struct DeviceCore: Sendable {
         package let revision: Int64
         /// The ids of the change sets in it.
         package let changeSets: [String]
-        /// Which of the device's exchanges it is; nil for a question.
-        package let lap: String?
+        /// Which of the device's exchanges it is.
+        let exchange: Exchange
+        /// Whether the server itself has once said that the rows of this revision have the
+        /// fingerprint that is sent.
+        let isConfirmed: Bool
+    }
+
+    /// Which exchange with the server a request is, and so when its answer is of use.
+    enum Exchange: Hashable, Sendable {
+        /// One of its own: until another's answer was taken in.
+        case lap(String)
+        /// One of a settled device, which asks what is new: until the device sends something.
+        case settled(Laps)
+        /// A question about another history.
+        case question
+
+        /// Whether the file is still in the exchange.
+        func isOpen(_ laps: Laps) -> Bool {
+            switch self {
+            case .lap(let lap): laps.isOpen(lap)
+            case .settled(let then): laps == then
+            case .question: true
+            }
+        }
     }
 
     /// Drains what was captured and writes the request.
@@ -61,6 +83,7 @@ package struct DeviceCore: Sendable {
             )
         }
         let rows = ConfirmedRows(db: db, file: file)
+        let isConfirmed = checksRows && rows.expected != nil
         let fingerprint = checksRows ? try rows.checked(limits, now: now) : nil
         var laps = try Laps(db)
         let outgoing = try FreezeChangeSets(
@@ -69,11 +92,21 @@ package struct DeviceCore: Sendable {
             epoch: epoch,
             limits: limits
         ).outgoing(countMax: changeSetsMax, freezesMore: laps.hasRoom)
-        let lap = try laps.begin(isRetry: !outgoing.hasFresh, newID: newID, in: db)
         let sets = outgoing.changeSets
+        // Without a comparison of the rows, only the lap tells a server that has forgotten
+        // something.
+        let isSettled = try sets.isEmpty && laps.isSettled && fingerprint != nil && !hasFrozen(db)
+        let exchange: Exchange
+        let member: String
+        if isSettled {
+            (exchange, member) = (.settled(laps), #""settled":true,"#)
+        } else {
+            let lap = try laps.begin(isRetry: !outgoing.hasFresh, newID: newID, in: db)
+            (exchange, member) = (.lap(lap.next), #""lap":\#(lap.json),"#)
+        }
         let body =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
-            + #""schema":"\#(file.tables.servedHash ?? "")","lap":\#(lap.json),"#
+            + #""schema":"\#(file.tables.servedHash ?? "")",\#(member)"#
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
             + #""changeSets":[\#(sets.map(\.wire).joined(separator: ","))]}"#
@@ -82,8 +115,18 @@ package struct DeviceCore: Sendable {
             body: Array(body.utf8),
             revision: file.revision,
             changeSets: sets.map(\.id),
-            lap: lap.next
+            exchange: exchange,
+            isConfirmed: isConfirmed
         )
+    }
+
+    /// Whether a change set was sent whose answer is still to come.
+    private func hasFrozen(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)"
+            )
+        ) ?? false
     }
 
     /// Writes the question that comes before a snapshot of another history: which of this device's
@@ -97,15 +140,20 @@ package struct DeviceCore: Sendable {
         )
         let list = { (ids: [String]) in ids.map { "\"\($0)\"" }.joined(separator: ",") }
         let known = try KeptChangeSets.known(in: db)
+        let members = [
+            ("epoch", file.epoch), ("schema", file.tables.servedHash),
+            ("fingerprint", ConfirmedRows(db: db, file: file).expected?.hex),
+        ].compactMap { name, value in value.map { #""\#(name)":"\#($0)","# } }
         let body =
-            #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","#
+            #"{"maxRevision":\#(file.revision),"device":"\#(file.device)",\#(members.joined())"#
             + #""recall":[\#(list(waiting))],"known":[\#(list(known))]}"#
         return Outgoing(
             zone: file.zone,
             body: Array(body.utf8),
             revision: file.revision,
             changeSets: [],
-            lap: nil
+            exchange: .question,
+            isConfirmed: false
         )
     }
 }

@@ -11,7 +11,11 @@ import GRDB
 ///
 /// A retry of the same change sets has the same lap. One that adds change sets has a new one, so
 /// that nobody else's retry can bring anything new.
-struct Laps {
+///
+/// A device of which everything has been answered only asks what is new. Such a request has no lap,
+/// so that the server need not write anything down: it says that the device is settled, and the
+/// server would notice any revision of this device's that the file does not have.
+struct Laps: Hashable, Sendable {
     /// The lap of the last answer taken in.
     private var confirmed: String?
     /// The laps of requests since then, oldest first.
@@ -48,8 +52,11 @@ struct Laps {
     /// Whether a request may bring change sets that no earlier one had.
     var hasRoom: Bool { open.count < Self.openMax }
 
+    /// Whether the answers to all requests with a lap have been taken in.
+    var isSettled: Bool { open.isEmpty }
+
     /// Whether the answer to a request is still to be taken in.
-    func isOpen(_ lap: String?) -> Bool { lap.map(open.contains) ?? false }
+    func isOpen(_ lap: String) -> Bool { open.contains(lap) }
 
     /// Begins a request; with `isRetry` it brings nothing that the last one without an answer did
     /// not.
@@ -62,8 +69,8 @@ struct Laps {
     }
 
     /// Notes that an answer was taken in, in its transaction.
-    mutating func finish(_ lap: String?, in db: Database) throws {
-        guard let lap, let index = open.firstIndex(of: lap) else { return }
+    mutating func finish(_ lap: String, in db: Database) throws {
+        guard let index = open.firstIndex(of: lap) else { return }
         confirmed = lap
         open.removeFirst(index + 1)
         try write(db)

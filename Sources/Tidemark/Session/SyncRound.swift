@@ -15,6 +15,7 @@ package import TidemarkCore
 /// | `snapshotRequired` | a snapshot, at most twice a sync |
 /// | `renew`, `resync` | a question, then a snapshot under a new identity |
 /// | `predecessorMissing` | the same: the server has forgotten what this device did |
+/// | `repair`, after the server had confirmed the same rows | the same: its history is another |
 /// | `repair` | what is new is taken in, then the rows are compared and replaced, at most twice |
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
@@ -145,7 +146,7 @@ package struct SyncRound: Sendable {
         to outgoing: DeviceCore.Outgoing,
         in db: Database
     ) throws -> [SyncEvent] {
-        guard outgoing.lap != nil else {
+        guard outgoing.exchange != .question else {
             need = .snapshot(try Recall(answer, in: db))
             return []
         }
@@ -283,9 +284,10 @@ package struct SyncRound: Sendable {
             try require(.snapshot(nil), after: error)
             return []
         case .resync, .renew,
-            .retry where error.code == .predecessorMissing:
+            .retry where error.code == .predecessorMissing,
+            .repair where outgoing?.isConfirmed == true && !isVerifying:
             // Another process may have dealt with it meanwhile: then this was about an older state.
-            if let lap = outgoing?.lap, try !Laps(db).isOpen(lap) { return [] }
+            if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
             try require(.question, after: error)
             return []
         case .repair:
@@ -403,8 +405,10 @@ package struct SyncRound: Sendable {
         snapshotsTaken += 1
         self.need = need
         comparison = nil
-        if case .verify = purpose { throw error }
+        if isVerifying { throw error }
     }
+
+    private var isVerifying: Bool { if case .verify = purpose { true } else { false } }
 
     /// Has the rows compared with the server's, and those that differ replaced.
     private mutating func requireComparison(after error: TidemarkError) throws {

@@ -5,6 +5,7 @@ import Logging
 import TidemarkCore
 import TidemarkHTTP
 import TidemarkPostgresStore
+import TidemarkRedis
 import TidemarkSQLiteStore
 import TidemarkServer
 
@@ -45,6 +46,15 @@ struct Serve: AsyncParsableCommand {
         )
     )
     var store: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --store, a Redis or Valkey through which nodes share recent change sets and tell each other of commits.",
+            discussion: "Nothing is lost, and nothing waits, when it is.",
+            valueName: "url"
+        )
+    )
+    var redis: String?
 
     @Option(
         help: ArgumentHelp(
@@ -153,8 +163,8 @@ struct Serve: AsyncParsableCommand {
             }
             return
         }
-        guard zone.isEmpty, !adopt, zoneColumn == nil else {
-            throw ValidationError("--zone, --adopt and --zone-column belong to --store.")
+        guard zone.isEmpty, !adopt, zoneColumn == nil, redis == nil else {
+            throw ValidationError("--zone, --adopt, --zone-column and --redis belong to --store.")
         }
         guard (file != nil) != (schema != nil) else {
             throw ValidationError(
@@ -211,6 +221,10 @@ struct Serve: AsyncParsableCommand {
         (options.adopts, options.zoneColumn) = (adopt, zoneColumn)
         options.isRestored = restored
         options.excluding = Set(exclude)
+        if let redis = try redis.map(RedisAddress.init) {
+            options.shared = RedisCache(redis, logger: logger)
+            options.bus = RedisBus(redis)
+        }
         let opened = try await PostgresStore(options)
         try refuseUnknown(policies, in: opened.schema)
         var lines: [String] = []

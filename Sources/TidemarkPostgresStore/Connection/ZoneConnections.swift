@@ -12,7 +12,9 @@ final class ZoneConnections: Sendable {
     let served: PostgresSchema
     private let pool: PostgresPool
     private let fanOut: FanOut
-    private let bus: NotifyBus
+    /// On which other programs are heard, and the other nodes as well if there is no other way.
+    private let notifications: NotifyBus
+    private let bus: any NodeBus
     private let now: @Sendable () -> Int64
     private let connectionsMax: Int
     private let logger: Logger
@@ -37,14 +39,19 @@ final class ZoneConnections: Sendable {
         (connectionsMax, logger) = (options.connectionsMax, options.logger)
         now = options.now ?? SystemClock.milliseconds
         self.fanOut = fanOut
-        bus = NotifyBus(address: options.address)
-        bus.start { [weak self] news in self?.hear(news) }
+        notifications = NotifyBus(address: options.address)
+        bus = options.bus ?? notifications
+        notifications.start { [weak self] news in self?.hear(news) }
+        options.bus?.start { [weak self] news in self?.hear(news) }
     }
 
-    deinit { bus.stop() }
+    deinit { close() }
 
     /// Stops telling and hearing.
-    func close() { bus.stop() }
+    func close() {
+        notifications.stop()
+        bus.stop()
+    }
 
     /// Runs `body` in a transaction on a zone, anew when another program was in the way.
     func inTransaction<Result: Sendable>(
@@ -151,7 +158,7 @@ final class ZoneConnections: Sendable {
     }
 
     /// Takes in what a node or another program has told.
-    private func hear(_ news: NotifyBus.News) {
+    private func hear(_ news: NodeNews) {
         switch news {
         case .committed(let revision): fanOut.committed(revision)
         case .outside(let zone):

@@ -51,8 +51,11 @@ extension PostgresTransaction {
         try pg.query(
             """
             WITH revision AS (
-                INSERT INTO tidemark.revision (zone, revision, id, device, time, body)
-                VALUES ($1, $2::bigint, $3, $4, $5::bigint, $6)
+                INSERT INTO tidemark.revision (zone, revision, id, device, time, body, chain)
+                VALUES ($1, $2::bigint, $3, $4, $5::bigint, $6, encode(sha256(convert_to(
+                    coalesce((SELECT p.chain FROM tidemark.revision AS p
+                            WHERE p.zone = $1 AND p.revision = $2::bigint - 1), '')
+                        || E'\\n' || $2 || E'\\n' || $6 || E'\\n' || coalesce($4, ''), 'UTF8')), 'hex'))
             ), entry AS (
                 SELECT * FROM jsonb_to_recordset($7::jsonb)
                     AS e (tbl text, key text, operation text, columns text)
@@ -79,6 +82,16 @@ extension PostgresTransaction {
         guard let ord else { return body }
         envelope.overruled = overruled
         return try staged.renderReduced(envelope, revision: revision, authorOf: ord)
+    }
+
+    func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool {
+        try pg.query(
+            """
+            SELECT EXISTS (SELECT 1 FROM tidemark.revision WHERE zone = $1
+                AND revision > $2::bigint AND revision <= $3::bigint AND device = $4)
+            """,
+            [zoneName, "\(revision)", "\(last)", device]
+        )[0].isTrue(0)
     }
 
     func catchUp(

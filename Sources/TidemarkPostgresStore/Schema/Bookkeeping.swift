@@ -8,7 +8,7 @@
 /// | `tidemark.served` | the tables that are synced, as devices know them |
 /// | `tidemark.zone` | a zone: epoch, latest revision, horizon; whoever commits locks it |
 /// | `tidemark.lineage` | an earlier history of a zone, and the revision at which it was left |
-/// | `tidemark.revision` | a committed change set, as JSON ready to send |
+/// | `tidemark.revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark.fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
 /// | `tidemark.log` | a record's change in a revision, without values |
 /// | `tidemark.verdict` | what was answered to a change set id |
@@ -20,7 +20,7 @@
 /// | `tidemark.outside` | a transaction of another program that captured something |
 enum Bookkeeping {
     /// The version of these tables, and of the functions and triggers beside them.
-    static let layout = 1
+    static let layout = 2
 
     static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark.served (
@@ -49,6 +49,7 @@ enum Bookkeeping {
             device text,
             time bigint NOT NULL,
             body text NOT NULL,
+            chain text NOT NULL,
             PRIMARY KEY (zone, revision)
         );
         CREATE TABLE IF NOT EXISTS tidemark.fingerprint (

@@ -98,12 +98,40 @@ extension ZoneTransaction {
         _ stamp: Stamp,
         _ body: String
     ) throws {
+        let previous = try String.fetchOne(
+            db.cachedStatement(sql: "SELECT chain FROM tidemark_revision WHERE revision = ?"),
+            arguments: [revision - 1]
+        )
+        let chain = RecentChangeSet.chain(
+            after: previous ?? "",
+            revision: revision,
+            device: stamp.device,
+            body: body
+        )
         try db.cachedStatement(
-            sql:
-                "INSERT INTO tidemark_revision (revision, id, device, time, body) VALUES (?, ?, ?, ?, ?)"
-        ).execute(arguments: [revision, id, stamp.device, stamp.time, body])
+            sql: """
+                INSERT INTO tidemark_revision (revision, id, device, time, body, chain)
+                VALUES (?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [revision, id, stamp.device, stamp.time, body, chain])
         try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(
             arguments: [stamp.time])
+    }
+
+    package func hasRevision(
+        by device: String,
+        after revision: Int64,
+        through last: Int64
+    ) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM tidemark_revision
+                        WHERE revision > ? AND revision <= ? AND device = ?)
+                    """
+            ),
+            arguments: [revision, last, device]
+        ) ?? false
     }
 
     package func catchUp(

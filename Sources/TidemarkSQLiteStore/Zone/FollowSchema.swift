@@ -20,7 +20,7 @@ struct FollowSchema {
     ///
     /// - Returns: How the columns came to be what they are.
     func run(isNew: Bool) throws -> SchemaHistory {
-        try db.execute(sql: ZoneTables.sql)
+        try ZoneTables.make(in: db)
         if !isNew { try follow(renames) }
         let known = try knownColumns()
         let rebuilt = try CaptureTables.rebuilt(schema, in: db).filter { known[$0] != nil }

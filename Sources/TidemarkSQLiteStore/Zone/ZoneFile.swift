@@ -3,6 +3,7 @@ import Synchronization
 import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
+import TidemarkStore
 
 /// A zone's file while it is served: transactions on its tables as they are now.
 ///
@@ -140,6 +141,25 @@ final class ZoneFile: Sendable {
             return try await watch.hasNews()
         } catch {
             throw TidemarkError.typed(error, of: Self.name)
+        }
+    }
+
+    /// What the zone is at for a device; nil when that has to be found out in a transaction.
+    func head(_ watch: OutsideWatch, for device: String?) async throws -> ZoneHead? {
+        do {
+            if !watch.isOpen { try await pool.read { _ in try watch.open() } }
+            return try await watch.head(of: served.withLock { $0 }, for: device)
+        } catch {
+            throw TidemarkError.typed(error, of: Self.name)
+        }
+    }
+
+    /// Consecutive change sets that end with the last of a range.
+    func recent(_ range: ClosedRange<Int64>, bytesMax: Int) async throws -> [RecentChangeSet] {
+        let served = served.withLock { $0 }
+        return try await reading { db in
+            try ReadRecent(db, schema: served.schema, hash: served.hash)
+                .changeSets(range, bytesMax: bytesMax)
         }
     }
 

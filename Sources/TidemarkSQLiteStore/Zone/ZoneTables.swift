@@ -8,7 +8,7 @@ import TidemarkSQLite
 /// | --- | --- |
 /// | `tidemark_zone` | the zone: epoch, latest revision, horizon |
 /// | `tidemark_lineage` | an earlier history of the zone, and the revision at which it was left |
-/// | `tidemark_revision` | a committed change set, as JSON ready to send |
+/// | `tidemark_revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
 /// | `tidemark_log` | a record's change in a revision, without values |
 /// | `tidemark_verdict` | what was answered to a change set id |
@@ -21,7 +21,18 @@ import TidemarkSQLite
 /// The time and the device of the value that a column has are those of the latest revision in the
 /// log that set it; nothing is kept a column.
 enum ZoneTables {
-    static let sql = """
+    /// Makes what is missing of them.
+    static func make(in db: Database) throws {
+        try db.execute(sql: sql)
+        // Files that were served before revisions had one.
+        if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "chain" }) {
+            try db.execute(
+                sql: "ALTER TABLE tidemark_revision ADD COLUMN chain TEXT NOT NULL DEFAULT ''"
+            )
+        }
+    }
+
+    private static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark_zone (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             name TEXT NOT NULL,
@@ -40,7 +51,8 @@ enum ZoneTables {
             id TEXT,
             device TEXT,
             time INTEGER NOT NULL,
-            body TEXT NOT NULL
+            body TEXT NOT NULL,
+            chain TEXT NOT NULL DEFAULT ''
         );
         CREATE TABLE IF NOT EXISTS tidemark_fingerprint (
             revision INTEGER PRIMARY KEY,

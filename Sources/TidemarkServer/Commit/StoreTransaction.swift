@@ -128,7 +128,11 @@ public protocol StoreTransaction {
     /// for all it replaces.
     func compact(to horizon: Int64) throws
 
-    /// The change sets after a revision, oldest first, as the device may see them.
+    /// Whether a change set of a device is among these revisions.
+    func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool
+
+    /// The change sets after a revision, oldest first, as the device may see them: its own with the
+    /// temporary ids that it gave. Without a device, as everybody else sees them.
     func catchUp(
         after revision: Int64,
         through last: Int64,

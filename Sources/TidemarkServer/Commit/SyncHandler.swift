@@ -35,11 +35,10 @@ public struct SyncHandler: Sendable {
         in transaction: some StoreTransaction
     ) throws -> (text: String, tally: SyncTally) {
         let request = try transaction.stage(body, limits: limits)
-        if let question = request.question {
-            let text = try answer(question, of: request.device, in: transaction)
-            return (text, SyncTally())
-        }
         try transaction.absorbOutsideChanges()
+        if let question = request.question {
+            return (try answer(question, of: request, in: transaction), SyncTally())
+        }
         let start = try transaction.zone()
         try admit(request, to: start, in: transaction)
         try transaction.recallIdentities(device: request.device)
@@ -60,8 +59,9 @@ public struct SyncHandler: Sendable {
             through: start.revision,
             limit: min(request.limit ?? limits.revisionsPerAnswerMax, limits.revisionsPerAnswerMax),
             bytesMax: limits.catchUpBytesMax,
-            device: request.device
+            device: request.isSettled ? nil : request.device
         )
+        try checkSettled(request, missed, in: transaction)
         let end = missed.hasMore ? missed.revision : try transaction.zone().revision
         let notes = try request.device.map {
             try transaction.overruled(
@@ -76,16 +76,15 @@ public struct SyncHandler: Sendable {
         }
         try compact(transaction)
         let fingerprint = hasShape(of: start, request) ? try transaction.fingerprint(at: end) : nil
-        let text = answer(
-            to: request,
-            missed,
-            verdicts,
-            notes ?? [],
-            of: start,
-            end: end,
-            fingerprint
+        let answer = SyncAnswer(
+            maxRevision: end,
+            zone: start,
+            hasMore: missed.hasMore,
+            fingerprint: fingerprint,
+            overruled: notes ?? [],
+            changeSets: merged(missed, verdicts, after: request.maxRevision)
         )
-        return (text, tally(of: verdicts, lag: start.revision - request.maxRevision))
+        return (answer.text, tally(of: verdicts, lag: start.revision - request.maxRevision))
     }
 
     private func tally(of verdicts: [Outcome], lag: Int64) -> SyncTally {
@@ -291,13 +290,32 @@ public struct SyncHandler: Sendable {
     private func checkLap(_ request: SyncRequest, in transaction: some StoreTransaction) throws {
         guard let lap = request.lap, let device = request.device else { return }
         guard lap.follows(try transaction.lastExchange(with: device)?.lap) else {
-            throw TidemarkError(
-                .identityInUse,
-                "The server has seen this device in another state: the device's file or the server's is an older copy, or the device's file was copied and both are in use.",
-                fix: "The device takes a new identity and a new snapshot; the outbox is kept."
-            )
+            throw Self.identityInUse
         }
     }
+
+    /// Tells them apart where a request has no lap: a device that has taken in all answers knows
+    /// every revision of its own.
+    private func checkSettled(
+        _ request: SyncRequest,
+        _ missed: CatchUp,
+        in transaction: some StoreTransaction
+    ) throws {
+        guard request.isSettled, let device = request.device,
+            try transaction.hasRevision(
+                by: device,
+                after: request.maxRevision,
+                through: missed.revision
+            )
+        else { return }
+        throw Self.identityInUse
+    }
+
+    private static let identityInUse = TidemarkError(
+        .identityInUse,
+        "The server has seen this device in another state: the device's file or the server's is an older copy, or the device's file was copied and both are in use.",
+        fix: "The device takes a new identity and a new snapshot; the outbox is kept."
+    )
 
     /// A device at a revision has the rows of that revision, or something is wrong: its rows, or
     /// the history that it knows under the same numbers.
@@ -323,46 +341,54 @@ public struct SyncHandler: Sendable {
 
     private func answer(
         _ question: SyncRequest.Question,
-        of device: String?,
+        of request: SyncRequest,
         in transaction: some StoreTransaction
     ) throws -> String {
         let zone = try transaction.zone()
         let verdicts = try question.recall.compactMap { try transaction.verdict(of: $0)?.body }
         let known = try transaction.known(question.known).map { "\"\($0)\"" }
-        let seen = try device.flatMap { try transaction.lastExchange(with: $0)?.revision }
+        let seen = try seen(by: request, at: zone, in: transaction)
         return #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","more":false,"#
             + #""seen":\#(seen.map(String.init) ?? "null"),"known":[\#(known.joined(separator: ","))],"#
             + #""changeSets":[\#(verdicts.joined(separator: ","))]}"#
     }
 
-    private func answer(
-        to request: SyncRequest,
+    /// The revision up to which the zone still is what the device has seen of it, as far as the
+    /// server can tell: by the fingerprint, or because it remembers having brought the device
+    /// there.
+    private func seen(
+        by request: SyncRequest,
+        at zone: ZoneState,
+        in transaction: some StoreTransaction
+    ) throws -> Int64? {
+        if let mine = request.fingerprint, request.epoch == zone.epoch, hasShape(of: zone, request),
+            request.maxRevision <= zone.revision,
+            try transaction.fingerprint(at: request.maxRevision) == mine
+        {
+            return request.maxRevision
+        }
+        return try request.device.flatMap { try transaction.lastExchange(with: $0)?.revision }
+    }
+
+    /// The change sets of an answer: what the device misses, then what became of its own.
+    private func merged(
         _ missed: CatchUp,
         _ verdicts: [Outcome],
-        _ notes: [String],
-        of zone: ZoneState,
-        end: Int64,
-        _ fingerprint: Fingerprint?
-    ) -> String {
+        after revision: Int64
+    ) -> [String] {
         // A repeated verdict may be among the missed revisions already: there it stands once, as
         // its author sees it. Revisions are dense, so its place is known.
         var bodies = missed.bodies
         var own: [String] = []
         for verdict in verdicts {
-            if let revision = verdict.revision, revision > request.maxRevision,
-                revision <= missed.revision
-            {
-                bodies[Int(revision - request.maxRevision - 1)] = verdict.body
+            if let accepted = verdict.revision, accepted > revision, accepted <= missed.revision {
+                bodies[Int(accepted - revision - 1)] = verdict.body
             } else if !missed.hasMore || verdict.revision == nil {
                 // With more to come, accepted change sets follow in their turn; a conflict has no
                 // turn to wait for.
                 own.append(verdict.body)
             }
         }
-        let overruled = notes.isEmpty ? "" : #""overruled":[\#(notes.joined(separator: ","))],"#
-        let print = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""
-        return
-            #"{"maxRevision":\#(end),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","more":\#(missed.hasMore),\#(print)\#(overruled)"#
-            + #""changeSets":[\#((bodies + own).joined(separator: ","))]}"#
+        return bodies + own
     }
 }

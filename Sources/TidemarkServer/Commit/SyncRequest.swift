@@ -72,6 +72,8 @@ public struct SyncRequest: Hashable, Sendable {
     public let wait: Int?
     /// The number of the last note of overruled values that the device has taken in.
     public let overruled: Int64
+    /// Whether every change set of the device has been answered, and the answer taken in.
+    public let isSettled: Bool
     /// Which of the device's exchanges this is, when it keeps count.
     public let lap: Lap?
     /// A question in place of change sets.
@@ -91,6 +93,7 @@ public struct SyncRequest: Hashable, Sendable {
         wait: Int? = nil,
         overruled: Int64 = 0,
         fingerprint: Fingerprint? = nil,
+        isSettled: Bool = false,
         lap: Lap? = nil,
         question: Question? = nil,
         changeSets: [Envelope]
@@ -98,7 +101,7 @@ public struct SyncRequest: Hashable, Sendable {
         (self.maxRevision, self.device, self.epoch) = (maxRevision, device, epoch)
         (self.schema, self.limit, self.changeSets) = (schema, limit, changeSets)
         (self.wait, self.overruled) = (wait, overruled)
-        (self.lap, self.question) = (lap, question)
+        (self.isSettled, self.lap, self.question) = (isSettled, lap, question)
         self.fingerprint = fingerprint
     }
 }

@@ -93,12 +93,22 @@ extension MetricDefinition {
     static let cacheHits = MetricDefinition(
         "tidemark_cache_hits_total",
         .counter,
-        help: "Catch-ups that were answered from the cache of recent change sets."
+        help: "Requests for news that were answered from the recent change sets in memory."
     )
     static let cacheMisses = MetricDefinition(
         "tidemark_cache_misses_total",
         .counter,
-        help: "Catch-ups that had to ask the store."
+        help: "Requests for news for which change sets had to be loaded, or the store asked."
+    )
+    static let sharedHits = MetricDefinition(
+        "tidemark_shared_cache_hits_total",
+        .counter,
+        help: "Loads of change sets that the cache shared with other nodes had."
+    )
+    static let sharedMisses = MetricDefinition(
+        "tidemark_shared_cache_misses_total",
+        .counter,
+        help: "Loads of change sets that it did not have, or not of this history."
     )
     static let listeners = MetricDefinition(
         "tidemark_listeners",

@@ -9,7 +9,8 @@ public struct ServerMetrics: Sendable {
     /// Every metric there is: the one table of them.
     public static let definitions: [MetricDefinition] = [
         .pushes, .conflicts, .repeats, .refusals, .requests, .inFlight, .lag, .waiting, .groupSize,
-        .commits, .failedCommits, .cacheHits, .cacheMisses, .listeners, .build,
+        .commits, .failedCommits, .cacheHits, .cacheMisses, .sharedHits, .sharedMisses, .listeners,
+        .build,
     ]
 
     private let factory: any MetricsFactory
@@ -18,6 +19,8 @@ public struct ServerMetrics: Sendable {
     private let listeners: Meter
     private let cacheHits: Counter
     private let cacheMisses: Counter
+    private let sharedHits: Counter
+    private let sharedMisses: Counter
     private let pushes: Counter
     private let conflicts: Counter
     private let repeats: Counter
@@ -39,6 +42,7 @@ public struct ServerMetrics: Sendable {
         }
         (inFlight, waiting, listeners) = (gauge(.inFlight), gauge(.waiting), gauge(.listeners))
         (cacheHits, cacheMisses) = (counter(.cacheHits), counter(.cacheMisses))
+        (sharedHits, sharedMisses) = (counter(.sharedHits), counter(.sharedMisses))
         (pushes, conflicts) = (counter(.pushes), counter(.conflicts))
         (repeats, failedCommits) = (counter(.repeats), counter(.failedCommits))
         lag = Recorder(label: MetricDefinition.lag.name, factory: factory)
@@ -57,8 +61,14 @@ public struct ServerMetrics: Sendable {
     /// So many connections are told of new revisions.
     func listeners(_ count: Int) { listeners.set(count) }
 
-    /// A catch-up was answered from the cache, or had to ask the store.
+    /// A request for news was answered from memory, or not at once.
     public func lookedUp(isHit: Bool) { (isHit ? cacheHits : cacheMisses).increment() }
+
+    /// A device that was so many revisions behind got them without a transaction.
+    public func pulled(lag revisions: Int64) { lag.record(revisions) }
+
+    /// Change sets were loaded from the cache that nodes share, or had to be read from the store.
+    public func shared(isHit: Bool) { (isHit ? sharedHits : sharedMisses).increment() }
 
     /// So many requests more, or fewer, wait for a commit of their zone.
     func waiting(changedBy count: Int) { waiting.change(by: count) }

@@ -3,6 +3,7 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
 import TidemarkSQLiteStore
+import TidemarkStore
 
 /// The server: the real core on a real database, with the shell of a few lines that a simulation
 /// needs.
@@ -21,6 +22,9 @@ final class SimulatedServer {
     /// The version of its tables.
     private(set) var version = 0
     private let handler: GroupHandler
+    private let limits: Limits
+    /// What it has in memory to answer from.
+    private var recent = RecentChangeSets()
     private(set) var database: DatabaseQueue
     /// Whether its process runs.
     var isUp = true
@@ -31,6 +35,7 @@ final class SimulatedServer {
     init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits) throws {
         (self.storage, self.schema) = (storage, schema)
         handler = GroupHandler(limits: limits)
+        self.limits = limits
         database = try storage.open(Self.fileName)
     }
 
@@ -56,14 +61,50 @@ final class SimulatedServer {
         try inTransaction { db in
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
             for (index, request) in group.enumerated() {
-                results += try handler.handle([request], in: transaction)
+                results += try pull(request, db) ?? handler.handle([request], in: transaction)
                 if crash != .beforeCommit { try look(db, index, results[index]) }
             }
             let isDone = crash != .beforeCommit && GroupHandler.isWorthCommitting(results)
+            if !isDone { recent = RecentChangeSets() }
             return isDone ? .commit : .rollback
         }
         if crash != .beforeCommit { try journal?.add(group, results) }
         return results
+    }
+
+    /// Answers a request that only asks, if that can be done from what lies in memory.
+    private func pull(
+        _ request: ZoneRequest,
+        _ db: Database
+    ) throws -> [Result<ZoneAnswer, any Error>]? {
+        guard request.kind == .sync else { return nil }
+        let reading = Result { try PullRequests.read(request.body, limits: limits, in: db) }
+        if case .failure(let error) = reading { return [.failure(error)] }
+        guard let pull = try reading.get() else { return nil }
+        let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
+        guard let head = try file.head(for: pull.device) else { return nil }
+        var outcome = recent.answer(pull, at: head, limits: limits)
+        if case .load(let range) = outcome {
+            recent.take(try file.changeSets(range, bytesMax: limits.catchUpBytesMax), at: head)
+            outcome = recent.answer(pull, at: head, limits: limits)
+        }
+        guard case .answer(let answer) = outcome else { return nil }
+        let body = Array(answer.text.utf8)
+        try compare(body, request, db)
+        return [.success(ZoneAnswer(body: body))]
+    }
+
+    /// Looks whether the tables would have given the same answer, byte for byte.
+    private func compare(_ body: [UInt8], _ request: ZoneRequest, _ db: Database) throws {
+        var slow: [UInt8]?
+        try db.inSavepoint {
+            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
+            slow = try handler.handle([request], in: transaction).first?.get().body
+            return .rollback
+        }
+        guard slow == body else {
+            throw Finding("live", "server", "memory answered otherwise than the tables would")
+        }
     }
 
     /// Copies the zone into a snapshot file.
@@ -144,6 +185,7 @@ final class SimulatedServer {
 
     /// Its process has ended: connections and all that was in memory are gone.
     func restart(opensAnew: Bool, decide: (Int) -> Int) throws {
+        recent = RecentChangeSets()
         guard opensAnew || storage.forgets else { return }
         try database.close()
         try storage.crash(Self.fileName, decide: decide)

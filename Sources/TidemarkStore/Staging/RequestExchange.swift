@@ -8,8 +8,9 @@ import TidemarkServer
 struct RequestExchange {
     let lap: SyncRequest.Lap?
     let question: SyncRequest.Question?
+    let isSettled: Bool
 
-    /// Reads `lap`, `recall` and `known` of a request.
+    /// Reads `lap`, `settled`, `recall` and `known` of a request.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when one has another form than the protocol's.
     init(_ text: String, limits: Limits, in db: Database) throws {
@@ -17,25 +18,35 @@ struct RequestExchange {
             db.cachedStatement(
                 sql: """
                     SELECT json_type(?1, '$.lap') AS lap, json_type(?1, '$.recall') AS recall,
-                        json_type(?1, '$.known') AS known
+                        json_type(?1, '$.known') AS known, json_type(?1, '$.settled') AS settled
                     """
             ),
             arguments: [text]
         )
         func isThere(_ name: String) -> Bool { (types?[name] as String?) != nil }
         lap = isThere("lap") ? try Self.lap(text, in: db) : nil
+        isSettled = isThere("settled")
+        guard !isSettled || types?["settled"] as String? == "true" else {
+            throw RequestEnvelope.error("settled is not true.", "true, or left out")
+        }
         let recall = try Self.ids("recall", text, limits, in: db)
         let known = try Self.ids("known", text, limits, in: db)
         question =
             isThere("recall") || isThere("known") ? .init(recall: recall, known: known) : nil
     }
 
-    /// Refuses a question that stands beside change sets.
+    /// Refuses what cannot stand beside each other.
     func refuse(beside changeSets: [SyncRequest.Envelope]) throws {
         guard question == nil || changeSets.isEmpty else {
-            throw StagedRequest.envelopeError(
+            throw RequestEnvelope.error(
                 "recall and known stand beside change sets.",
                 "one or the other: ask first, send afterwards"
+            )
+        }
+        guard !isSettled || changeSets.isEmpty && lap == nil && question == nil else {
+            throw RequestEnvelope.error(
+                "settled stands beside change sets, a lap or a question.",
+                "for requests that only ask what is new"
             )
         }
     }
@@ -68,7 +79,7 @@ struct RequestExchange {
             open.allSatisfy({ $0["type"] as String == "text" }), laps.allSatisfy(isUUID),
             let next = named["next"] ?? nil
         else {
-            throw StagedRequest.envelopeError(
+            throw RequestEnvelope.error(
                 "lap has another form.",
                 #"{"last": UUID or null, "open": [UUIDs], "next": UUID}"#
             )
@@ -97,7 +108,7 @@ struct RequestExchange {
         guard isArray == true, rows.count <= limits.changeSetsPerRequestMax,
             rows.allSatisfy({ $0["type"] as String == "text" && isUUID($0["id"] ?? "") })
         else {
-            throw StagedRequest.envelopeError(
+            throw RequestEnvelope.error(
                 "\(name) is no list of change set ids.",
                 "an array of at most \(limits.changeSetsPerRequestMax) UUIDs"
             )

@@ -8,98 +8,12 @@ extension StagedRequest {
     /// Parses a body, checks every name, key and value in it, and stages its rows.
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
-        let text = String(decoding: body, as: UTF8.self)
-        guard
-            try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) = 'object' ELSE 0 END"
-                ),
-                arguments: [text]
-            ) ?? false
-        else { throw Self.malformed(body) }
-        try refuseUnknownMembers(text)
-        try refuseNonText(text)
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT CASE json_type(?1, '$.maxRevision') WHEN 'integer'
-                            THEN typeof(?1 ->> '$.maxRevision') END AS revision_type,
-                        ?1 ->> '$.maxRevision' AS revision,
-                        ?1 ->> '$.device' AS device, ?1 ->> '$.fingerprint' AS fingerprint,
-                        ?1 ->> '$.epoch' AS epoch, ?1 ->> '$.schema' AS schema,
-                        CASE json_type(?1, '$.limit') WHEN 'integer' THEN typeof(?1 ->> '$.limit')
-                            ELSE json_type(?1, '$.limit') END AS limit_type, ?1 ->> '$.limit' AS "limit",
-                        CASE json_type(?1, '$.overruled') WHEN 'integer' THEN typeof(?1 ->> '$.overruled')
-                            ELSE json_type(?1, '$.overruled') END AS overruled_type,
-                        ?1 ->> '$.overruled' AS overruled,
-                        CASE json_type(?1, '$.wait') WHEN 'integer' THEN typeof(?1 ->> '$.wait') ELSE json_type(?1, '$.wait') END AS wait_type, ?1 ->> '$.wait' AS wait,
-                        coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
-                        coalesce(?1 -> '$.changeSets', '[]') AS sets
-                    """
-            ),
-            arguments: [text]
-        )
-        guard let row, row["revision_type"] as String? == "integer",
-            let revision = row["revision"] as Int64?, revision >= 0
-        else {
-            throw Self.envelopeError(
-                "maxRevision is missing or is no revision.",
-                "the latest revision that you have, 0 at first"
-            )
-        }
-        guard row["sets_type"] as String? == "array" else {
-            throw Self.envelopeError(
-                "changeSets is not an array.",
-                "an array of change sets, possibly empty"
-            )
-        }
-        let limit = try Self.number("limit", from: 1, in: row, "the most revisions that you want")
-        let taken = try Self.number("overruled", from: 0, in: row, "the last note that you took in")
-        let exchange = try RequestExchange(text, limits: limits, in: db)
-        try staging.stage(changeSets: row["sets"])
+        let envelope = try RequestEnvelope(body, limits: limits, in: db)
+        try staging.stage(changeSets: envelope.changeSets)
         try refuseTimes()
         try refuseForeignIds()
         try refuseOldIds()
-        let changeSets = try envelopes(limits)
-        try exchange.refuse(beside: changeSets)
-        return SyncRequest(
-            maxRevision: revision,
-            device: row["device"],
-            epoch: row["epoch"],
-            schema: row["schema"],
-            limit: limit.map { Int($0) },
-            wait: try Self.number("wait", from: 0, in: row, "milliseconds to wait").map(Int.init),
-            overruled: taken ?? 0,
-            fingerprint: try fingerprint(row["fingerprint"]),
-            lap: exchange.lap,
-            question: exchange.question,
-            changeSets: changeSets
-        )
-    }
-
-    /// A member of the envelope that is an integer if it is there.
-    private static func number(
-        _ name: String,
-        from lowest: Int64,
-        in row: Row,
-        _ meaning: String
-    ) throws -> Int64? {
-        guard let type = row["\(name)_type"] as String? else { return nil }
-        guard type == "integer", let number = row[name] as Int64?, number >= lowest else {
-            throw envelopeError("\(name) is no integer from \(lowest) on.", meaning)
-        }
-        return number
-    }
-
-    private func fingerprint(_ hex: String?) throws -> Fingerprint? {
-        guard let hex else { return nil }
-        guard let fingerprint = Fingerprint(hex: hex) else {
-            throw Self.envelopeError(
-                "fingerprint is none.",
-                "32 hexadecimal digits, and may be left out"
-            )
-        }
-        return fingerprint
+        return try envelope.request(bringing: envelopes(limits))
     }
 
     /// Reads id and `after` of each staged change set.
@@ -208,62 +122,6 @@ extension StagedRequest {
                 key: row["key"],
                 column: "__oldId__"
             )
-        )
-    }
-
-    private func refuseUnknownMembers(_ text: String) throws {
-        let names = try String.fetchAll(
-            db.cachedStatement(sql: "SELECT key FROM json_each(?)"),
-            arguments: [text]
-        )
-        if let unknown = names.first(where: { !WireName.requestMembers.contains($0) }) {
-            throw Self.envelopeError(
-                "The request has a member \(unknown).",
-                "not part of the protocol"
-            )
-        }
-        guard Set(names).count == names.count else {
-            throw TidemarkError(
-                .duplicateName,
-                "The request has a member twice.",
-                fix: "Give each name once."
-            )
-        }
-    }
-
-    /// Refuses members that have to be text and are not.
-    private func refuseNonText(_ text: String) throws {
-        let name = try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT key FROM json_each(?)
-                    WHERE key IN ('device', 'epoch', 'schema', 'fingerprint')
-                        AND type NOT IN ('text', 'null')
-                    """
-            ),
-            arguments: [text]
-        )
-        guard let name else { return }
-        throw Self.envelopeError("\(name) is not a string.", "a string, and may be left out")
-    }
-
-    static func envelopeError(_ message: String, _ fix: String) -> TidemarkError {
-        TidemarkError(.malformedRequest, message, fix: "It is \(fix); see PROTOCOL.md.")
-    }
-
-    /// Explains where a body stops being JSON, for people who type it by hand.
-    private static func malformed(_ body: [UInt8]) -> TidemarkError {
-        var cause = "it is not a JSON object"
-        do {
-            _ = try JSONSerialization.jsonObject(with: Data(body))
-        } catch {
-            let detail = (error as NSError).userInfo["NSDebugDescription"] as? String
-            cause = detail ?? "it is not JSON"
-        }
-        return TidemarkError(
-            .malformedRequest,
-            "The body cannot be read: \(cause)",
-            fix: #"The shortest request is {"maxRevision":0,"changeSets":[]}."#
         )
     }
 }

@@ -1,7 +1,9 @@
 import Foundation
+import Logging
 import Testing
 import TidemarkCore
 import TidemarkPostgresStore
+import TidemarkRedis
 
 /// A zone in a database of its own, asked in JSON as a client would.
 final class PostgresZone: Sendable {
@@ -31,6 +33,36 @@ final class PostgresZone: Sendable {
     /// Another node on the same database.
     func node() async throws -> PostgresStore {
         try await PostgresStore(.init(address: database.address, newEpoch: UUID()))
+    }
+
+    /// A node that shares what it reads, and tells what it commits, through a Redis.
+    func node(_ redis: String) async throws -> PostgresStore {
+        var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        let address = try RedisAddress(redis)
+        options.shared = RedisCache(address, logger: Logger(label: "test"))
+        options.bus = RedisBus(address)
+        return try await PostgresStore(options)
+    }
+
+    /// How many rows PostgreSQL has read of each table.
+    func rowsRead() async throws -> [String: Int] {
+        let observer = try await database.connect()
+        // Backends report what they have done when they end, at the latest.
+        let backends = """
+            FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+            """
+        try await observer.execute("SELECT pg_terminate_backend(pid) \(backends)")
+        while try await observer.column("SELECT count(*) \(backends) AND query LIKE '%tidemark.%'")
+            != ["0"]
+        { await Task.yield() }
+        let counts = try await observer.table(
+            """
+            SELECT relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
+            FROM pg_stat_user_tables
+            """,
+            columns: 2
+        )
+        return Dictionary(uniqueKeysWithValues: counts.map { ($0[0], Int($0[1]) ?? 0) })
     }
 
     /// Sends change sets and reads the answer.

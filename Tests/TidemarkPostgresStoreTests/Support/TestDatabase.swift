@@ -26,4 +26,11 @@ struct TestDatabase: Sendable {
     func writeOutside(_ sql: String) async throws {
         try await connect().execute("BEGIN; \(sql); COMMIT")
     }
+
+    /// Has tables read by their indexes on connections that are made from now on.
+    func forbidScans() async throws {
+        let admin = try await connect()
+        let name = try #require(try await admin.column("SELECT current_database()").first)
+        try await admin.execute("ALTER DATABASE \(name) SET enable_seqscan = off")
+    }
 }

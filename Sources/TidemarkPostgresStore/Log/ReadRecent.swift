@@ -1,0 +1,82 @@
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+import TidemarkStore
+
+/// What requests that only ask need of a zone: read without a lock, beside whoever commits.
+extension ZoneConnections {
+    /// What a zone is at for a device, in one statement; nil when another program has written what
+    /// no revision has.
+    ///
+    /// Asked for every request: another node may have committed a moment ago.
+    func head(of zone: String, for device: String?) async throws -> ZoneHead? {
+        try await reading { pg, served in
+            let rows = try pg.query(
+                """
+                SELECT z.epoch, z.revision, z.horizon, z.time,
+                    (SELECT r.chain FROM tidemark.revision AS r
+                        WHERE r.zone = $1 AND r.revision = z.revision),
+                    (SELECT f.fingerprint FROM tidemark.fingerprint AS f
+                        WHERE f.zone = $1 AND f.revision = z.revision AND f.shape = $2),
+                    EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1),
+                    z.notes > 0 AND EXISTS (
+                        SELECT 1 FROM tidemark.overruled AS n WHERE n.zone = $1 AND n.device = $3)
+                FROM tidemark.zone AS z WHERE z.zone = $1
+                """,
+                [zone, ContentHash.of(served.schema.shape), device]
+            )
+            guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
+            let row = rows[0]
+            guard !row.isTrue(6) else { return nil }
+            return ZoneHead(
+                state: ZoneState(
+                    epoch: row.text(0),
+                    revision: row.integer(1) ?? 0,
+                    horizon: row.integer(2) ?? 0,
+                    schema: served.hash,
+                    time: row.integer(3) ?? 0
+                ),
+                fingerprint: row[5].flatMap(Fingerprint.init(hex:)),
+                chain: row[4] ?? "",
+                hasNotes: row.isTrue(7)
+            )
+        }
+    }
+
+    /// Consecutive change sets that end with the last of a range, oldest first.
+    func recent(
+        _ zone: String,
+        _ range: ClosedRange<Int64>,
+        bytesMax: Int
+    ) async throws -> [RecentChangeSet] {
+        try await reading { pg, served in
+            let rows = try pg.query(
+                """
+                SELECT b.revision, b.device, b.chain, b.body, f.fingerprint FROM (
+                    SELECT r.*, sum(octet_length(body)) OVER (ORDER BY revision DESC) AS bytes
+                    FROM tidemark.revision AS r
+                    WHERE r.zone = $1 AND r.revision BETWEEN $2::bigint AND $3::bigint
+                ) AS b
+                LEFT JOIN tidemark.fingerprint AS f
+                    ON f.zone = $1 AND f.revision = b.revision AND f.shape = $5
+                WHERE b.bytes <= $4::bigint ORDER BY b.revision DESC
+                """,
+                [
+                    zone, "\(range.lowerBound)", "\(range.upperBound)", "\(bytesMax)",
+                    ContentHash.of(served.schema.shape),
+                ]
+            )
+            let run = rows.map { row in
+                RecentChangeSet(
+                    revision: row.integer(0) ?? 0,
+                    device: row[1],
+                    fingerprint: row[4].flatMap(Fingerprint.init(hex:)),
+                    chain: row.text(2),
+                    body: row.text(3)
+                )
+            }
+            // Compaction has taken older bodies away.
+            return run.prefix { !$0.body.isEmpty }.reversed()
+        }
+    }
+}

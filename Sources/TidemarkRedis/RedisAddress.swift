@@ -1,0 +1,36 @@
+import Foundation
+package import TidemarkCore
+
+/// Where a Redis or Valkey is: `redis://[[user]:password@]host[:port][/database]`.
+package struct RedisAddress: Hashable, Sendable {
+    let host: String
+    let port: Int32
+    let user: String?
+    let password: String?
+    let database: Int
+
+    /// Reads an address.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it is none; the message has no password.
+    package init(_ text: String) throws {
+        let parts = URLComponents(string: text)
+        let path = parts?.path ?? ""
+        let number = path.isEmpty || path == "/" ? 0 : Int(path.dropFirst())
+        guard let parts, parts.scheme == "redis", let host = parts.host, !host.isEmpty,
+            let database = number, database >= 0, parts.query == nil,
+            let port = Int32(exactly: parts.port ?? 6_379)
+        else {
+            throw TidemarkError(
+                .invalidArgument,
+                "The address of Redis is none.",
+                fix: "Write it as redis://[[user]:password@]host[:port][/database]."
+            )
+        }
+        (self.host, self.port, self.database) = (host, port, database)
+        user = parts.user.flatMap { $0.isEmpty ? nil : $0 }
+        password = parts.password
+    }
+
+    /// Where it is, without the password.
+    package var place: String { "\(host):\(port)" }
+}

@@ -1,0 +1,144 @@
+import CHiredis
+import Foundation
+
+/// One connection to Redis, through hiredis: synchronous, for one thread at a time.
+///
+/// After any failure it is of no use.
+package final class RedisConnection {
+    /// What is answered.
+    package enum Reply: Hashable, Sendable {
+        case bytes([UInt8])
+        case integer(Int64)
+        case array([Reply])
+        case status(String)
+        case none
+    }
+
+    private let context: UnsafeMutablePointer<redisContext>
+
+    /// Connects, and waits at most so long, as it does for each answer.
+    ///
+    /// - Throws: ``RedisFailure``.
+    package init(_ address: RedisAddress, milliseconds: Int) throws {
+        let limit = timeval(
+            tv_sec: milliseconds / 1_000,
+            tv_usec: .init(milliseconds % 1_000 * 1_000)
+        )
+        guard let context = redisConnectWithTimeout(address.host, address.port, limit) else {
+            throw RedisFailure(message: "no memory")
+        }
+        self.context = context
+        try check(context.pointee.err == 0)
+        try check(redisSetTimeout(context, limit) == REDIS_OK)
+        if let password = address.password {
+            _ = try run(["AUTH"] + [address.user].compactMap { $0 } + [password])
+        }
+        if address.database != 0 { _ = try run(["SELECT", "\(address.database)"]) }
+    }
+
+    deinit { redisFree(context) }
+
+    /// Has the process ignore `SIGPIPE`, for which no server has a use.
+    ///
+    /// hiredis writes to a connection that the other side has closed as it does to any file.
+    static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
+
+    /// The socket, to wait for.
+    var descriptor: Int32 { context.pointee.fd }
+
+    /// Runs a command of texts.
+    package func run(_ command: [String]) throws -> Reply {
+        try run(command.map { Array($0.utf8) })
+    }
+
+    /// Runs a command.
+    func run(_ command: [[UInt8]]) throws -> Reply {
+        try send(command)
+        return try receive()
+    }
+
+    /// Writes a command into the buffer, to be sent when the first answer is waited for.
+    func send(_ command: [[UInt8]]) throws {
+        let lengths = command.map(\.count)
+        let starts = lengths.reduce(into: [0]) { $0.append($0[$0.count - 1] + $1) }
+        // A zero behind each keeps the pointers of empty words inside the buffer.
+        let bytes: [UInt8] = Array(command.map { $0 + [0] }.joined())
+        let result = bytes.withUnsafeBytes { buffer in
+            let text = buffer.bindMemory(to: CChar.self)
+            var words = starts.dropLast().enumerated().map { index, start in
+                text.baseAddress?.advanced(by: start + index)
+            }
+            return redisAppendCommandArgv(context, Int32(words.count), &words, lengths)
+        }
+        try check(result == REDIS_OK)
+    }
+
+    /// Sends what is in the buffer, and waits for the answer to the oldest command without one.
+    func receive() throws -> Reply {
+        var reply: UnsafeMutableRawPointer?
+        try check(redisGetReply(context, &reply) == REDIS_OK)
+        return try take(reply) ?? .none
+    }
+
+    /// The messages that have arrived, without waiting; what is in the buffer is sent.
+    func arrived() throws -> [Reply] {
+        var files = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)]
+        if poll(&files, 1, 0) > 0 { try check(redisBufferRead(context) == REDIS_OK) }
+        var replies: [Reply] = []
+        while true {
+            var reply: UnsafeMutableRawPointer?
+            try check(redisGetReplyFromReader(context, &reply) == REDIS_OK)
+            guard let message = try take(reply) else { return replies }
+            replies.append(message)
+        }
+    }
+
+    /// Sends what is in the buffer.
+    func flush() throws {
+        var done: Int32 = 0
+        while done == 0 { try check(redisBufferWrite(context, &done) == REDIS_OK) }
+    }
+
+    // MARK: Private
+
+    private func check(_ isFine: Bool) throws {
+        guard !isFine else { return }
+        let message = withUnsafeBytes(of: &context.pointee.errstr) { bytes in
+            String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        }
+        throw RedisFailure(message: message)
+    }
+
+    private func take(_ raw: UnsafeMutableRawPointer?) throws -> Reply? {
+        guard let raw else { return nil }
+        defer { freeReplyObject(raw) }
+        let reply = raw.assumingMemoryBound(to: redisReply.self).pointee
+        if reply.type == REDIS_REPLY_ERROR { throw RedisFailure(message: Self.text(reply)) }
+        return Self.value(reply)
+    }
+
+    private static func value(_ reply: redisReply) -> Reply {
+        switch reply.type {
+        case REDIS_REPLY_STRING:
+            .bytes(Array(UnsafeRawBufferPointer(start: reply.str, count: reply.len)))
+        case REDIS_REPLY_INTEGER: .integer(reply.integer)
+        case REDIS_REPLY_ARRAY:
+            .array(
+                (0..<reply.elements).map { index in
+                    reply.element[index].map { value($0.pointee) } ?? .none
+                }
+            )
+        case REDIS_REPLY_STATUS: .status(text(reply))
+        default: .none
+        }
+    }
+
+    private static func text(_ reply: redisReply) -> String {
+        String(decoding: UnsafeRawBufferPointer(start: reply.str, count: reply.len), as: UTF8.self)
+    }
+}
+
+/// What Redis, or the way to it, failed with.
+struct RedisFailure: Error, Hashable {
+    let message: String
+}

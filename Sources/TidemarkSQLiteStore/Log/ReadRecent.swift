@@ -1,0 +1,101 @@
+package import GRDB
+package import TidemarkCore
+package import TidemarkServer
+import TidemarkSQLite
+package import TidemarkStore
+
+/// What requests that only ask need of a zone's file; read beside whoever writes.
+package struct ReadRecent {
+    private let db: Database
+    private let hash: String
+    private let shape: String
+
+    /// Reads on a connection that is in a transaction; `hash` is that of the schema as it is sent.
+    package init(_ db: Database, schema: SyncSchema, hash: String) {
+        (self.db, self.hash) = (db, hash)
+        shape = ContentHash.of(schema.shape)
+    }
+
+    /// What the zone is at; nil when another program has written what no revision has.
+    package func head(for device: String?) throws -> ZoneHead? {
+        guard var head = try head() else { return nil }
+        if head.hasNotes { head.hasNotes = try hasNotes(device) }
+        return head
+    }
+
+    /// Whether notes of overruled values are kept for a device.
+    func hasNotes(_ device: String?) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_overruled WHERE device = ?)"
+            ),
+            arguments: [device]
+        ) ?? false
+    }
+
+    /// The same; whether notes are kept for anybody.
+    func head() throws -> ZoneHead? {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT z.epoch, z.revision, z.horizon, z.time, f.fingerprint, r.chain,
+                        EXISTS (SELECT 1 FROM tidemark_overruled) AS noted,
+                        EXISTS (SELECT 1 FROM tidemark_capture) AS outside
+                    FROM tidemark_zone AS z
+                    LEFT JOIN tidemark_revision AS r ON r.revision = z.revision
+                    LEFT JOIN tidemark_fingerprint AS f ON f.revision = z.revision AND f.shape = ?
+                    """
+            ),
+            arguments: [shape]
+        )
+        guard let row else { throw ZoneTransaction.notAZone }
+        guard !row["outside"] else { return nil }
+        return ZoneHead(
+            state: ZoneState(
+                epoch: row["epoch"],
+                revision: row["revision"],
+                horizon: row["horizon"],
+                schema: hash,
+                time: row["time"]
+            ),
+            fingerprint: (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:)),
+            chain: row["chain"] ?? "",
+            hasNotes: row["noted"]
+        )
+    }
+
+    /// Consecutive change sets that end with the last of a range, oldest first.
+    package func changeSets(
+        _ range: ClosedRange<Int64>,
+        bytesMax: Int
+    ) throws -> [RecentChangeSet] {
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT r.revision, r.device, r.chain, r.body, f.fingerprint
+                    FROM tidemark_revision AS r
+                    LEFT JOIN tidemark_fingerprint AS f ON f.revision = r.revision AND f.shape = ?
+                    WHERE r.revision BETWEEN ? AND ? ORDER BY r.revision DESC
+                    """
+            ),
+            arguments: [shape, range.lowerBound, range.upperBound]
+        )
+        var (run, bytes) = ([RecentChangeSet](), 0)
+        while let row = try rows.next() {
+            let body: String = row["body"]
+            bytes += body.utf8.count
+            // Compaction has taken the body away.
+            guard bytes <= bytesMax, !body.isEmpty else { break }
+            run.append(
+                RecentChangeSet(
+                    revision: row["revision"],
+                    device: row["device"],
+                    fingerprint: (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:)),
+                    chain: row["chain"],
+                    body: body
+                )
+            )
+        }
+        return run.reversed()
+    }
+}

@@ -1,0 +1,68 @@
+package import TidemarkCore
+package import TidemarkServer
+import TidemarkSQLite
+
+/// A committed change set as everybody but its author receives it.
+///
+/// A revision is never changed, so a copy of one is good for ever, if only it is of this history.
+/// By its place in a chain that is told: `chain` is a hash of the change set and of the chain
+/// before it, so the one of the latest revision stands for every byte of all of them. What a cache
+/// holds is believed when it leads to the chain that the database has.
+package struct RecentChangeSet: Hashable, Sendable, Codable {
+    /// The revision.
+    package let revision: Int64
+    /// The device that made it; nil for a program on the server.
+    package let device: String?
+    /// The fingerprint of the zone's rows at the revision, as far as anybody knows.
+    package let fingerprint: Fingerprint?
+    /// The hash of the history up to here.
+    package let chain: String
+    /// The change set, JSON.
+    package let body: String
+
+    /// Makes a change set.
+    package init(
+        revision: Int64,
+        device: String?,
+        fingerprint: Fingerprint?,
+        chain: String,
+        body: String
+    ) {
+        (self.revision, self.device, self.fingerprint) = (revision, device, fingerprint)
+        (self.chain, self.body) = (chain, body)
+    }
+
+    /// Whether this is what came after a history of that chain.
+    package func follows(_ previous: String) -> Bool {
+        chain == Self.chain(after: previous, revision: revision, device: device, body: body)
+    }
+
+    /// The chain of a history to which a change set is added.
+    package static func chain(
+        after previous: String,
+        revision: Int64,
+        device: String?,
+        body: String
+    ) -> String {
+        // JSON has no line feed, and the device stands last: no two histories have one text.
+        ContentHash.of("\(previous)\n\(revision)\n\(body)\n\(device ?? "")")
+    }
+}
+
+/// What a zone is at, as far as a device that only asks needs it.
+package struct ZoneHead: Hashable, Sendable {
+    /// The zone.
+    package let state: ZoneState
+    /// The fingerprint of its rows, if it is known.
+    package let fingerprint: Fingerprint?
+    /// The hash of its history.
+    package let chain: String
+    /// Whether notes of overruled values are kept for the device.
+    package var hasNotes: Bool
+
+    /// Makes a head.
+    package init(state: ZoneState, fingerprint: Fingerprint?, chain: String, hasNotes: Bool) {
+        (self.state, self.fingerprint) = (state, fingerprint)
+        (self.chain, self.hasNotes) = (chain, hasNotes)
+    }
+}

@@ -1,0 +1,36 @@
+/// The latest change sets of the zones that are asked for most.
+struct RecentZones: Sendable {
+    private let bounds: RecentChangeSets.Bounds
+    /// The most bytes of change sets of all zones together.
+    private let bytesMax: Int
+    private var zones: [String: (recent: RecentChangeSets, used: UInt64)] = [:]
+    private var bytes = 0
+    private var uses: UInt64 = 0
+
+    init(bounds: RecentChangeSets.Bounds = .init(), bytesMax: Int = 64 << 20) {
+        (self.bounds, self.bytesMax) = (bounds, bytesMax)
+    }
+
+    /// Those of a zone, and notes that they were asked for.
+    mutating func recent(_ zone: String) -> RecentChangeSets {
+        uses += 1
+        guard zones[zone] != nil else { return RecentChangeSets(bounds: bounds) }
+        zones[zone]?.used = uses
+        return zones[zone]?.recent ?? RecentChangeSets(bounds: bounds)
+    }
+
+    /// Takes in what was loaded of a zone; zones that nobody has asked for longest make room.
+    mutating func take(_ run: [RecentChangeSet], of zone: String, at head: ZoneHead) {
+        var recent = recent(zone)
+        bytes -= recent.bytes
+        recent.take(run, at: head)
+        bytes += recent.bytes
+        zones[zone] = (recent, uses)
+        while bytes > bytesMax, zones.count > 1,
+            let oldest = zones.min(by: { $0.value.used < $1.value.used })
+        {
+            bytes -= oldest.value.recent.bytes
+            zones[oldest.key] = nil
+        }
+    }
+}

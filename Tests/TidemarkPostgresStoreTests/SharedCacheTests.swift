@@ -1,0 +1,149 @@
+import Foundation
+import Logging
+import Testing
+import TidemarkCore
+import TidemarkPostgresStore
+import TidemarkRedis
+import TidemarkStore
+
+/// Redis makes answers cheaper, and never other ones: F5, rule 3.
+@Suite struct SharedCacheTests {
+    /// What may happen to what is in Redis.
+    enum Mishap: CaseIterable {
+        case none, flushed, garbled, shuffled, lastGone, full
+    }
+
+    private static let edits = 30
+
+    private static func pull(_ revision: Int) -> [UInt8] {
+        Array(#"{"maxRevision":\#(revision),"device":"b","settled":true}"#.utf8)
+    }
+
+    /// Commits a few revisions at a node.
+    private static func write(_ zone: PostgresZone, _ numbers: ClosedRange<Int>) async throws {
+        for number in numbers {
+            let revision = try await zone.store.latest(zone: "main").revision
+            _ = try await zone.sync(
+                at: revision,
+                #"{"team":{"create":[-1],"attributes":{"-1":{"name":"\#(number)"}}}}"#
+            )
+        }
+    }
+
+    private static func happen(_ mishap: Mishap, to redis: TestRedis) async throws {
+        let keys = try await redis.keys()
+        switch mishap {
+        case .none: break
+        case .flushed: try await redis.command("FLUSHALL")
+        case .garbled: for key in keys { try await redis.command("APPEND", key, "x") }
+        case .shuffled:
+            // Every revision is there, and is another one.
+            for (key, next) in zip(keys, keys.dropFirst()) {
+                try await redis.command("COPY", next, key, "REPLACE")
+            }
+        case .lastGone: try await redis.command("DEL", keys[keys.count - 1])
+        case .full: try await redis.command("CONFIG", "SET", "maxmemory", "1")
+        }
+    }
+
+    @Test(arguments: Mishap.allCases)
+    func `whatever becomes of Redis, a node answers what the database has`(mishap: Mishap)
+        async throws
+    {
+        let (zone, redis) = (try await PostgresZone(), try await TestRedis())
+        try await Self.write(zone, 1...Self.edits)
+        // One node reads from the database, and offers what it has read.
+        let first = try await zone.node(redis.address)
+        let wanted = try await first.sync(zone: "main", body: Self.pull(5))
+        #expect(try Reply(wanted).revisions == Array(6...Self.edits))
+        try await redis.untilItHas(Self.edits - 4)
+        try await Self.happen(mishap, to: redis)
+        let other = try await zone.node(redis.address)
+        #expect(try await other.sync(zone: "main", body: Self.pull(5)) == wanted)
+        try await Self.write(zone, 1...5)
+        let last = try await zone.store.sync(zone: "main", body: Self.pull(5))
+        for node in [first, other] {
+            #expect(try await node.sync(zone: "main", body: Self.pull(5)) == last)
+            await node.close()
+        }
+    }
+
+    @Test func `what one node has read, another one has from Redis`() async throws {
+        let (zone, redis) = (try await PostgresZone(), try await TestRedis())
+        try await Self.write(zone, 1...Self.edits)
+        let first = try await zone.node(redis.address)
+        let wanted = try await first.sync(zone: "main", body: Self.pull(5))
+        try await redis.untilItHas(Self.edits - 4)
+        await first.close()
+        let other = try await zone.node(redis.address)
+        try await zone.database.forbidScans()
+        let before = try await zone.rowsRead()
+        #expect(try await other.sync(zone: "main", body: Self.pull(5)) == wanted)
+        let after = try await zone.rowsRead()
+        // The last one's chain, by which the others are believed.
+        #expect(after["revision", default: 0] - before["revision", default: 0] == 1)
+        await other.close()
+    }
+
+    @Test func `a Redis that is stopped, or never was there, stalls nobody`() async throws {
+        let (zone, redis) = (try await PostgresZone(), try await TestRedis())
+        try await Self.write(zone, 1...3)
+        let node = try await zone.node(redis.address)
+        #expect(
+            try Reply(try await node.sync(zone: "main", body: Self.pull(1))).revisions == [2, 3]
+        )
+        try redis.pause()
+        for number in 4...30 {
+            try await Self.write(zone, 1...1)
+            let answer = try Reply(try await node.sync(zone: "main", body: Self.pull(1)))
+            #expect(answer.revisions == Array(2...number))
+        }
+        try redis.goOn()
+        let nowhere = try await zone.node("redis://127.0.0.1:1")
+        let answer = try Reply(try await nowhere.sync(zone: "main", body: Self.pull(1)))
+        #expect(answer.revisions == Array(2...30))
+        for node in [node, nowhere] { await node.close() }
+    }
+
+    @Test func `D2: by way of Redis too, a commit on node A wakes a listener of node B`()
+        async throws
+    {
+        let (zone, redis) = (try await PostgresZone(), try await TestRedis())
+        let (first, other) = (
+            try await zone.node(redis.address), try await zone.node(redis.address)
+        )
+        let listener = try other.fanOut.listen(to: "main")
+        listener.knows(try await other.latest(zone: "main"))
+        try await redis.untilHeard(by: 2)
+        let body =
+            #"{"maxRevision":0,"changeSets":[{"team":{"create":[-1],"attributes":{"-1":{"name":"Kiel"}}}}]}"#
+        _ = try await first.sync(zone: "main", body: Array(body.utf8))
+        #expect(await listener.next() == .moved(try await first.latest(zone: "main")))
+        for node in [first, other] { await node.close() }
+    }
+
+    @Test func `F5: a catch-up reads one row of the zone, however many revisions it has`()
+        async throws
+    {
+        let zone = try await PostgresZone()
+        try await Self.write(zone, 1...Self.edits)
+        func answer(_ revision: Int) async throws {
+            _ = try await zone.store.sync(zone: "main", body: Self.pull(revision))
+        }
+        try await answer(1)
+        // However small the tables are here, they are read as large ones would be.
+        try await zone.database.forbidScans()
+        let before = try await zone.rowsRead()
+        for revision in 1...20 { try await answer(revision) }
+        let after = try await zone.rowsRead()
+        // The zone, and of its last revision the chain and the fingerprint.
+        #expect(
+            after.filter { $0.value > before[$0.key, default: 0] }.keys.sorted() == [
+                "fingerprint", "revision", "zone",
+            ]
+        )
+        for table in ["fingerprint", "revision", "zone"] {
+            #expect(after[table, default: 0] - before[table, default: 0] == 20, "\(table)")
+        }
+    }
+}
