@@ -5,22 +5,22 @@
 ///
 /// | table | a row is |
 /// | --- | --- |
-/// | `tidemark.served` | the tables that are synced, as devices know them |
-/// | `tidemark.zone` | a zone: epoch, latest revision, horizon; whoever commits locks it |
-/// | `tidemark.lineage` | an earlier history of a zone, and the revision at which it was left |
-/// | `tidemark.revision` | a committed change set, as JSON ready to send |
-/// | `tidemark.fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
-/// | `tidemark.log` | a record's change in a revision, without values |
-/// | `tidemark.verdict` | what was answered to a change set id |
-/// | `tidemark.lap` | the last request of a device: tells a copy of its file from the file |
-/// | `tidemark.idmap` | the permanent id that a device's temporary id became |
-/// | `tidemark.identity` | the next id of an integer-keyed table; ids are never reused |
-/// | `tidemark.overruled` | values of a device that another change set overruled, until it has them |
-/// | `tidemark.capture` | a record's row before and after a statement, until a revision has it |
-/// | `tidemark.outside` | a transaction of another program that captured something |
+/// | `tidemark.served` | the tables that are synced, as devices know them, and as the catalogue had
+/// them | | `tidemark.unseen` | a table of which rows were written that the triggers could not read
+/// | | `tidemark.zone` | a zone: epoch, latest revision, horizon; whoever commits locks it | |
+/// `tidemark.lineage` | an earlier history of a zone, and the revision at which it was left | |
+/// `tidemark.revision` | a committed change set, as JSON ready to send | | `tidemark.fingerprint` |
+/// the fingerprint of the rows at a revision, for tables of a shape | | `tidemark.log` | a record's
+/// change in a revision, without values | | `tidemark.verdict` | what was answered to a change set
+/// id | | `tidemark.lap` | the last request of a device: tells a copy of its file from the file | |
+/// `tidemark.idmap` | the permanent id that a device's temporary id became | | `tidemark.identity`
+/// | the next id of an integer-keyed table; ids are never reused | | `tidemark.overruled` | values
+/// of a device that another change set overruled, until it has them | | `tidemark.capture` | a
+/// record's row before and after a statement, until a revision has it | | `tidemark.outside` | a
+/// transaction of another program that captured something |
 enum Bookkeeping {
     /// The version of these tables, and of the functions and triggers beside them.
-    static let layout = 1
+    static let layout = 2
 
     static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark.served (
@@ -28,8 +28,12 @@ enum Bookkeeping {
             layout int NOT NULL,
             namespace text NOT NULL,
             zone_column text,
-            tables text NOT NULL
+            tables text NOT NULL,
+            version bigint NOT NULL,
+            catalogue text NOT NULL,
+            excluded text NOT NULL
         );
+        CREATE TABLE IF NOT EXISTS tidemark.unseen (tbl text COLLATE "C" NOT NULL);
         CREATE TABLE IF NOT EXISTS tidemark.zone (
             zone text COLLATE "C" PRIMARY KEY,
             epoch text NOT NULL,
