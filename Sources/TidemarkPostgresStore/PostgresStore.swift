@@ -16,9 +16,11 @@ public final class PostgresStore: SyncService {
     public struct Options: Sendable {
         /// The database: a URL or a `key=value` list, by libpq's rules.
         public var address: String
-        /// Statements in SQLite's words that make the tables when the database is not served yet.
+        /// Statements in SQLite's words that make the tables, and those tables and columns that the
+        /// database does not have yet.
         public var schemaSQL: String?
-        /// An SQLite file whose tables and rows are copied when the database is not served yet.
+        /// An SQLite file whose tables and rows are copied when the database is not served yet;
+        /// later, those tables and columns that it has more.
         public var filePath: String?
         /// Whether the tables that are there are taken, when the database is not served yet.
         public var adopts = false
@@ -61,6 +63,9 @@ public final class PostgresStore: SyncService {
 
     /// Whom the store tells what it commits, and what other nodes and programs have committed.
     public let fanOut: FanOut
+    /// What was made of a schema that had more than the database: `table medal`, `column
+    /// team.town`.
+    public var made: [String] { zones.made }
     /// What the zones' tables are.
     public var schema: SyncSchema { zones.served.schema }
 
@@ -122,7 +127,10 @@ public final class PostgresStore: SyncService {
     /// have been lost.
     public func look(zone: String) async throws {
         let position = try await zones.position(of: zone)
-        if position.hasOutside {
+        // Altered tables are everybody's: one zone asks for all.
+        let asks = (fanOut.zones.min() ?? zone) == zone
+        let isAltered = asks ? try await zones.isAltered() : false
+        if position.hasOutside || isAltered {
             try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
         } else {
             fanOut.committed(position.revision)
@@ -160,8 +168,8 @@ public final class PostgresStore: SyncService {
 
     /// The statements that make the zone's tables, as JSON.
     public func schema(zone: String) async throws -> [UInt8] {
-        let served = zones.served
-        return try await zones.inTransaction(zone) { transaction in
+        try await zones.inTransaction(zone) { transaction in
+            let served = transaction.served
             let shape = served.schema.shape.split(separator: "\n").map {
                 ChangeSetJSON.quote(String($0))
             }

@@ -3,6 +3,7 @@ import GRDB
 public import Tidemark
 public import TidemarkCore
 public import TidemarkSQLiteStore
+public import TidemarkServer
 
 /// A server and devices in one process, on real files in a folder of their own.
 ///
@@ -12,11 +13,13 @@ public import TidemarkSQLiteStore
 /// try await anna.write("INSERT INTO notes (text) VALUES ('hello')")
 /// try await cluster.converge(anna, ben)
 /// ```
-public final class Cluster: Sendable {
+public final class Cluster: DeviceHome {
     /// The folder of all files; removed with the cluster.
     public let folder: URL
     /// The way of the devices to the server.
     public let service: ReplaceableService
+    /// The same, for devices.
+    public var way: any SyncService { service }
     private let policies: [String: ConflictPolicy]
     private let limits: Limits
     private let now: (@Sendable () -> Int64)?
@@ -109,33 +112,6 @@ public final class Cluster: Sendable {
         )
     }
 
-    /// Joins a new device; `clock` is its own, in milliseconds since 1970, where it is not the
-    /// system's, and `merge` are the functions of its app.
-    ///
-    /// It syncs `over` another way than through memory, if there is one.
-    public func device(
-        _ name: String,
-        over other: (any Transport)? = nil,
-        clock: (@Sendable () -> Int64)? = nil,
-        limits: Limits = .standard,
-        merge: [String: MergeFunction] = [:]
-    ) async throws -> TestDevice {
-        let path = folder.appendingPathComponent("\(name).sqlite").path
-        let transport = InProcessTransport(to: service)
-        _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(
-            path: path
-        )
-        return try await TestDevice(
-            path: path,
-            transport: transport,
-            over: other,
-            clock: clock,
-            limits: limits,
-            merge: merge,
-            in: self
-        )
-    }
-
     /// The rows of a query in the server's file, each as text joined by `|`, NULL as nothing.
     public func rows(_ sql: String) async throws -> [String] {
         try await DatabaseQueue(path: zonePath).read { try $0.textRows(sql) }
@@ -179,4 +155,7 @@ public struct ClusterDiverged: Error, Hashable, Sendable {
     public let file: String
     /// What is wrong, for instance which table differs.
     public let problem: String
+
+    /// Makes the error.
+    public init(file: String, problem: String) { (self.file, self.problem) = (file, problem) }
 }

@@ -1,10 +1,49 @@
-import Foundation
+public import Foundation
 public import GRDB
 public import Tidemark
 public import TidemarkCore
+public import TidemarkServer
 import TidemarkSQLite
 
-/// A device of a ``Cluster``: a file, a database on it, an engine, and a network that can fail.
+/// Where test devices have their files, and the server that they sync with.
+public protocol DeviceHome: AnyObject, Sendable {
+    /// The folder of all files, removed with the home.
+    var folder: URL { get }
+    /// The way of the devices to the server.
+    var way: any SyncService { get }
+}
+
+extension DeviceHome {
+    /// Joins a new device; `clock` is its own, in milliseconds since 1970, where it is not the
+    /// system's, and `merge` are the functions of its app.
+    ///
+    /// It syncs `over` another way than through memory, if there is one.
+    public func device(
+        _ name: String,
+        over other: (any Transport)? = nil,
+        clock: (@Sendable () -> Int64)? = nil,
+        limits: Limits = .standard,
+        merge: [String: MergeFunction] = [:]
+    ) async throws -> TestDevice {
+        let path = folder.appendingPathComponent("\(name).sqlite").path
+        let transport = InProcessTransport(to: way)
+        _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(
+            path: path
+        )
+        return try await TestDevice(
+            path: path,
+            transport: transport,
+            over: other,
+            clock: clock,
+            limits: limits,
+            merge: merge,
+            in: self
+        )
+    }
+}
+
+/// A device of a ``Cluster`` or another home: a file, a database on it, an engine, and a network
+/// that can fail.
 public final class TestDevice: Sendable {
     /// The file.
     public let path: String
@@ -16,7 +55,7 @@ public final class TestDevice: Sendable {
     public let transport: InProcessTransport
 
     /// Keeps the folder of its file.
-    private let cluster: Cluster
+    private let home: any DeviceHome
     private let clock: (@Sendable () -> Int64)?
     private let merge: [String: MergeFunction]
 
@@ -28,10 +67,10 @@ public final class TestDevice: Sendable {
         environment: SyncEngine.Environment? = nil,
         limits: Limits = .standard,
         merge: [String: MergeFunction] = [:],
-        in cluster: Cluster
+        in home: any DeviceHome
     ) async throws {
         self.merge = merge
-        (self.path, self.transport, self.cluster) = (path, transport, cluster)
+        (self.path, self.transport, self.home) = (path, transport, home)
         self.clock = clock
         var configuration = Configuration()
         // Two engines on one file wait for each other, as two processes would.
@@ -61,7 +100,7 @@ public final class TestDevice: Sendable {
             clock: clock,
             environment: environment,
             merge: merge,
-            in: cluster
+            in: home
         )
     }
 
@@ -69,14 +108,14 @@ public final class TestDevice: Sendable {
     ///
     /// Both go by one identity, until one of them is told.
     public func copy(_ name: String) async throws -> TestDevice {
-        let path = cluster.folder.appendingPathComponent("\(name).sqlite").path
+        let path = home.folder.appendingPathComponent("\(name).sqlite").path
         try await database.vacuum(into: path)
         return try await TestDevice(
             path: path,
-            transport: InProcessTransport(to: cluster.service),
+            transport: InProcessTransport(to: home.way),
             clock: clock,
             merge: merge,
-            in: cluster
+            in: home
         )
     }
 

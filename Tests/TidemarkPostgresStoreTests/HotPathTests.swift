@@ -111,6 +111,10 @@ import TidemarkPostgresStore
                 Statement(sql: String(match.2), zone: parameter.map { String($0.1) })
             )
         }
-        return statements.filter { $0.sql.contains(/FROM|INTO|UPDATE/) && !$0.sql.contains("SHOW") }
+        // Whether somebody has altered the tables is asked PostgreSQL's catalogue, which is no
+        // zone's.
+        return statements.filter {
+            $0.sql.contains(/FROM|INTO|UPDATE/) && !$0.sql.contains(/SHOW|FROM pg_class/)
+        }
     }
 }

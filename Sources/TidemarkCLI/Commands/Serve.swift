@@ -34,6 +34,8 @@ struct Serve: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Start empty from a file of CREATE TABLE statements.",
+            discussion:
+                "With --store, tables and columns that the database does not have yet are made.",
             valueName: "file.sql"
         )
     )
@@ -227,7 +229,7 @@ struct Serve: AsyncParsableCommand {
         }
         let opened = try await PostgresStore(options)
         try refuseUnknown(policies, in: opened.schema)
-        var lines: [String] = []
+        var lines = opened.made.map { "made the \($0)" }
         for zone in options.zones {
             let state = try await opened.state(zone: zone)
             lines.append(Self.summary(opened.schema, state, zone: zone))

@@ -33,13 +33,33 @@ enum CaptureTriggers {
         ALTER TABLE tidemark.outside ENABLE ALWAYS TRIGGER note_outside;
         """
 
+    /// The names of a table's triggers.
+    static let names = ["insert", "update", "delete", "truncate"].map { "tidemark_\($0)" }
+
     /// The statements that install capture on a table.
     static func install(_ table: PostgresTable) -> String {
-        let function = "tidemark.\(SQLText.name("capture " + table.table.name))"
+        "\(function(table))\n\(triggers(table, functionName(table.table.name)))"
+    }
+
+    /// The statement that forgets a table which is gone, with its triggers.
+    static func forget(_ table: String) -> String {
+        "DROP FUNCTION IF EXISTS \(functionName(table))();"
+    }
+
+    private static func functionName(_ table: String) -> String {
+        "tidemark.\(SQLText.name("capture " + table))"
+    }
+
+    /// The statement that makes the triggers' function, or makes it anew.
+    ///
+    /// Whoever drops or renames a column may go on writing before anybody has followed: then the
+    /// rows cannot be read as they were, which is noted, and the statement is let through.
+    static func function(_ table: PostgresTable) -> String {
+        let function = functionName(table.table.name)
         let zone = { (alias: String) in
             table.zoneColumn.map { "\(alias).\(SQLText.name($0))" } ?? SQLText.literal("main")
         }
-        let (key, row) = (table.keyJSON, table.rowJSON)
+        let (key, row) = (table.keyJSON, { (alias: String) in table.rowJSON(alias) })
         // Rows of zones that are not served are nobody's; when one is, they are its first revision.
         let served = { (alias: String) in
             table.zoneColumn == nil
@@ -62,7 +82,10 @@ enum CaptureTriggers {
             DECLARE
                 is_outside boolean := coalesce(current_setting('tidemark.engine', true), '') <> 'on';
             BEGIN
-                IF TG_OP = 'INSERT' THEN
+                IF \(isUnreadable(table)) THEN
+                    INSERT INTO tidemark.unseen SELECT \(table.literal)
+                        WHERE NOT EXISTS (SELECT 1 FROM tidemark.unseen WHERE tbl = \(table.literal));
+                ELSIF TG_OP = 'INSERT' THEN
                     \(into) SELECT \(zone("n")), \(table.literal), \(key("n")), NULL, \(row("n")) FROM new_rows AS n\(served("n"));
                     IF is_outside THEN \(zones("new_rows")) END IF;
                 ELSIF TG_OP = 'UPDATE' THEN
@@ -84,7 +107,16 @@ enum CaptureTriggers {
                 END IF;
                 RETURN NULL;
             END $$;
-            \(triggers(table, function))
+            """
+    }
+
+    /// Whether the table has not got all columns any more that the function reads.
+    private static func isUnreadable(_ table: PostgresTable) -> String {
+        let columns = table.table.columns.map(\.name) + [table.zoneColumn].compactMap { $0 }
+        return """
+            (SELECT count(*) FROM pg_catalog.pg_attribute
+                WHERE attrelid = TG_RELID AND attnum > 0 AND attname IN (\(columns.map { SQLText.literal($0) }.joined(separator: ", "))))
+                < \(columns.count)
             """
     }
 
@@ -97,19 +129,10 @@ enum CaptureTriggers {
         ]
         return kinds.map { kind, event, rows in
             """
-            DROP TRIGGER IF EXISTS tidemark_\(kind) ON \(table.name);
-            CREATE TRIGGER tidemark_\(kind) \(event) ON \(table.name) \(rows)
+            CREATE OR REPLACE TRIGGER tidemark_\(kind) \(event) ON \(table.name) \(rows)
                 FOR EACH STATEMENT EXECUTE FUNCTION \(function)();
             ALTER TABLE \(table.name) ENABLE ALWAYS TRIGGER tidemark_\(kind);
             """
         }.joined(separator: "\n")
-    }
-
-    /// The statements that take capture off a table again.
-    static func remove(_ table: PostgresTable) -> String {
-        ["insert", "update", "delete", "truncate"].map {
-            "DROP TRIGGER IF EXISTS tidemark_\($0) ON \(table.name);"
-        }.joined(separator: "\n")
-            + "\nDROP FUNCTION IF EXISTS tidemark.\(SQLText.name("capture " + table.table.name))();"
     }
 }

@@ -17,7 +17,8 @@ import TidemarkStore
 final class PostgresTransaction: StoreTransaction {
     let pg: PostgresConnection
     let staged: StagedRequest
-    let tables: [String: PostgresTable]
+    /// The tables as they are.
+    let served: PostgresSchema
     let zoneName: String
     let now: Int64
     /// The zone as this transaction has made it; written when it ends.
@@ -30,22 +31,30 @@ final class PostgresTransaction: StoreTransaction {
 
     var db: Database { staged.db }
     var schema: SyncSchema { staged.schema }
+    var tables: [String: PostgresTable] { served.tables }
 
     /// What is thrown when another program has committed a change of a record that this transaction
     /// changed too, unseen.
     struct Overtaken: Error {}
 
+    /// What is thrown when the tables are not those any more that are known.
+    struct TablesAltered: Error {}
+
     /// Locks a zone, inside a transaction of the caller's.
     ///
-    /// - Throws: `unknownZone` when there is none of that name.
+    /// With `isPatient`, tables that somebody has altered may be served as they were until somebody
+    /// can follow.
+    ///
+    /// - Throws: `unknownZone` when there is none of that name; ``TablesAltered``.
     init(
         _ pg: PostgresConnection,
         _ db: Database,
         zone: String,
         served: PostgresSchema,
+        isPatient: Bool = false,
         now: Int64
     ) throws {
-        (self.pg, zoneName, self.now) = (pg, zone, now)
+        (self.pg, zoneName, self.now, self.served) = (pg, zone, now, served)
         let rows = try pg.query(
             """
             SELECT epoch, revision, horizon, time, notes, adopted FROM tidemark.zone
@@ -54,6 +63,12 @@ final class PostgresTransaction: StoreTransaction {
             [zone]
         )
         guard !rows.isEmpty else { throw Self.unknownZone }
+        // Asked when the lock is there: whoever follows holds it too.
+        let position = try CataloguePosition.now(of: served.namespace, zone: zone, pg)
+        guard
+            position == served.position || isPatient && position.version == served.position.version
+        else { throw TablesAltered() }
+        try pg.prepareAnew(for: position)
         let row = rows[0]
         state = ZoneState(
             epoch: row.text(0),
@@ -64,7 +79,6 @@ final class PostgresTransaction: StoreTransaction {
         )
         (notes, adopted) = (row.integer(4) ?? 0, row.integer(5) ?? 0)
         written = (state, notes)
-        tables = served.tables
         try EngineConnection.prepare(db, schema: served.schema)
         try PostgresText.prepare(db, served)
         staged = try StagedRequest(db, schema: served.schema)

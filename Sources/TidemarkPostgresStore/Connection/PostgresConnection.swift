@@ -25,6 +25,7 @@ package final class PostgresConnection {
 
     private let handle: OpaquePointer
     private var prepared: [String: String] = [:]
+    private var position: CataloguePosition?
 
     /// Connects, and waits until that is done.
     ///
@@ -54,6 +55,7 @@ package final class PostgresConnection {
             SET bytea_output = 'hex';
             SET extra_float_digits = 1;
             SET datestyle = 'ISO, YMD';
+            SET intervalstyle = 'postgres';
             SET timezone = 'UTC';
             SET tidemark.engine = 'on';
             """
@@ -143,6 +145,12 @@ package final class PostgresConnection {
     private func forgetStatements() throws {
         prepared.removeAll()
         try execute("DEALLOCATE ALL")
+    }
+
+    /// Forgets what was prepared for tables that somebody has altered since.
+    func prepareAnew(for position: CataloguePosition) throws {
+        if self.position != nil, self.position != position { try forgetStatements() }
+        self.position = position
     }
 
     /// The statements that stay prepared; their texts depend on which columns a request sets.

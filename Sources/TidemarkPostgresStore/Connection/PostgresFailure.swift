@@ -26,7 +26,13 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
 
     /// Whether the same transaction, begun anew, may well succeed: a deadlock, a serialisation
     /// failure, or a lock that was not to be had in time.
-    package var isTransient: Bool { ["40001", "40P01", "55P03", "55006"].contains(state) }
+    package var isTransient: Bool {
+        ["40001", "40P01", "55P03", "55006"].contains(state) || isAboutAlteredTable
+    }
+
+    /// Whether a column or a table is not what it was: somebody has altered it since the
+    /// transaction looked.
+    package var isAboutAlteredTable: Bool { ["42703", "42P01", "0A000"].contains(state) }
 
     /// What clients are told: never PostgreSQL's own words, which may quote rows.
     package func typed() -> TidemarkError {
@@ -41,6 +47,12 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
             TidemarkError(
                 .unavailable,
                 "Another program holds rows that this request needs.",
+                fix: "Try again in a moment."
+            )
+        case "42703", "42P01", "0A000":
+            TidemarkError(
+                .unavailable,
+                "The tables of the database are being altered.",
                 fix: "Try again in a moment."
             )
         default:

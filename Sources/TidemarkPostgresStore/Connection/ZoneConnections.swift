@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Logging
+import Synchronization
 import TidemarkCore
 import TidemarkServer
 import TidemarkStore
@@ -8,8 +9,10 @@ import TidemarkStore
 /// Transactions on zones, on connections of a pool; what they commit is told to whoever listens,
 /// here and at the other nodes.
 final class ZoneConnections: Sendable {
-    /// What is served.
-    let served: PostgresSchema
+    /// What was made of a schema that had more than the database, in words.
+    let made: [String]
+    private let known: Mutex<PostgresSchema>
+    private let policies: [String: ConflictPolicy]
     private let pool: PostgresPool
     private let fanOut: FanOut
     /// On which other programs are heard, and the other nodes as well if there is no other way.
@@ -30,13 +33,16 @@ final class ZoneConnections: Sendable {
             sizeMax: options.connectionsMax
         )
         do {
-            served = try await pool.run { pg, _ in
+            let opened = try await pool.run { pg, _ in
                 try OpenDatabase(pg: pg, options: options).run()
             }
+            known = Mutex(opened.served)
+            made = opened.made
         } catch let failure as PostgresFailure {
             throw Self.cannotOpen(failure)
         }
         (connectionsMax, logger) = (options.connectionsMax, options.logger)
+        policies = options.policies
         now = options.now ?? SystemClock.milliseconds
         self.fanOut = fanOut
         notifications = NotifyBus(address: options.address)
@@ -46,6 +52,9 @@ final class ZoneConnections: Sendable {
     }
 
     deinit { close() }
+
+    /// What is served: the tables as this node knows them.
+    var served: PostgresSchema { known.withLock { $0 } }
 
     /// Stops telling and hearing.
     func close() {
@@ -58,16 +67,16 @@ final class ZoneConnections: Sendable {
         _ zone: String,
         _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
-        let (served, now) = (served, now)
         let (result, reached): (Result, ZoneRevision?) = try await typed { [self] in
-            try await onLivingConnection { pg, db in
-                try Self.insisting {
+            try await onLivingConnection { [self] pg, db in
+                try onTablesAsTheyAre(pg) { served, isPatient in
                     try Self.transact(pg, db) {
                         let transaction = try PostgresTransaction(
                             pg,
                             db,
                             zone: zone,
                             served: served,
+                            isPatient: isPatient,
                             now: now()
                         )
                         let result = try body(transaction)
@@ -93,9 +102,8 @@ final class ZoneConnections: Sendable {
     func reading<Result: Sendable>(
         _ body: @escaping @Sendable (PostgresConnection, PostgresSchema) throws -> Result
     ) async throws -> Result {
-        let served = served
-        return try await typed {
-            try await onLivingConnection { pg, _ in
+        try await typed {
+            try await onLivingConnection { [self] pg, _ in
                 do {
                     return try body(pg, served)
                 } catch var failure as PostgresFailure {
@@ -104,6 +112,13 @@ final class ZoneConnections: Sendable {
                     throw failure
                 }
             }
+        }
+    }
+
+    /// Whether somebody has altered the tables.
+    func isAltered() async throws -> Bool {
+        try await reading { pg, served in
+            try CataloguePosition.now(of: served.namespace, zone: "", pg) != served.position
         }
     }
 
@@ -194,8 +209,61 @@ final class ZoneConnections: Sendable {
             throw failure.typed()
         } catch is PostgresTransaction.Overtaken {
             throw Self.busy
+        } catch let problem as UnsyncableSchema {
+            throw FollowTables.unavailable(problem)
         }
     }
+
+    // MARK: Altered tables
+
+    /// Runs `body` on the tables as they are: when somebody has altered them, that is followed
+    /// first.
+    ///
+    /// Where somebody is still writing who has seen them as they were, perhaps stopped for long,
+    /// nobody waits: they are served as they were, as far as that goes.
+    private func onTablesAsTheyAre<Result>(
+        _ pg: PostgresConnection,
+        _ body: (PostgresSchema, _ isPatient: Bool) throws -> Result
+    ) throws -> Result {
+        for _ in 1..<Self.attemptsMax {
+            do {
+                return try Self.insisting { try body(served, false) }
+            } catch is PostgresTransaction.TablesAltered {
+                do {
+                    try follow(pg)
+                } catch let failure as PostgresFailure where failure.isTransient {
+                    do {
+                        return try Self.insisting { try body(served, true) }
+                    } catch is PostgresTransaction.TablesAltered {
+                        // Another node has followed meanwhile.
+                        continue
+                    }
+                }
+            }
+        }
+        throw Self.busy
+    }
+
+    /// Follows what somebody has done to the tables, or reads what another node has followed.
+    private func follow(_ pg: PostgresConnection) throws {
+        let tables = FollowTables(pg: pg, policies: policies, logger: logger)
+        try pg.execute("BEGIN; SET LOCAL lock_timeout = \(Self.patience)")
+        do {
+            try pg.query("SELECT pg_advisory_xact_lock(\(OpenDatabase.lock))")
+            let followed = try tables.run()
+            try pg.commit()
+            known.withLock { $0 = followed }
+        } catch {
+            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    /// The longest that requests wait for whoever writes to tables that were altered, in
+    /// milliseconds.
+    private static let patience = 200
+
+    // MARK: Beginning anew
 
     /// Begins anew what another program was in the way of.
     private static func insisting<Result>(_ body: () throws -> Result) throws -> Result {

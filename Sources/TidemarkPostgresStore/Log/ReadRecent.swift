@@ -5,12 +5,14 @@ import TidemarkStore
 
 /// What requests that only ask need of a zone: read without a lock, beside whoever commits.
 extension ZoneConnections {
-    /// What a zone is at for a device, in one statement; nil when another program has written what
+    /// What a zone is at for a device, whatever the number of revisions; nil when another program has written what
     /// no revision has.
     ///
     /// Asked for every request: another node may have committed a moment ago.
     func head(of zone: String, for device: String?) async throws -> ZoneHead? {
         try await reading { pg, served in
+            let position = try CataloguePosition.now(of: served.namespace, zone: zone, pg)
+            guard position == served.position else { return nil }
             let rows = try pg.query(
                 """
                 SELECT z.epoch, z.revision, z.horizon, z.time,

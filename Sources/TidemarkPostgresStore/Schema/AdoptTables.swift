@@ -13,52 +13,72 @@ struct AdoptTables {
     let namespace: String
     /// The column that holds the zone; nil when all rows are one zone's.
     let zoneColumn: String?
-    let excluding: Set<String>
+    var excluding: Set<String>
+    /// Tables whose integer keys are not the server's to give, as devices know them.
+    var plainKeys: Set<String> = []
+
+    /// A table as it was found.
+    struct Found: Hashable {
+        let name: String
+        /// The `CREATE TABLE` statement for SQLite.
+        let statement: String
+    }
 
     /// The `CREATE TABLE` statements for SQLite.
     ///
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once.
     func statements() throws -> [String] {
+        let (found, problems) = try survey()
+        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
+        return found.map(\.statement)
+    }
+
+    /// The tables that can be synced, and why the others cannot.
+    func survey() throws -> (found: [Found], problems: [SchemaProblem]) {
         let tables = try pg.query(
             """
-            SELECT c.relname, c.relkind = 'p' FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+            SELECT c.relname, c.relkind = 'p', pg_has_role(c.relowner, 'USAGE')
+            FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
             WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition
             ORDER BY c.relname
             """,
             [namespace]
-        ).map { (name: $0.text(0), isPartitioned: $0.isTrue(1)) }
+        ).map { (name: $0.text(0), isPartitioned: $0.isTrue(1), isOwned: $0.isTrue(2)) }
             .filter { !excluding.contains($0.name) }
-        let names = tables.map(\.name)
-        var (statements, problems) = ([String](), [SchemaProblem]())
-        for (name, isPartitioned) in tables {
-            guard !isPartitioned else {
-                problems.append(Self.partitioned(name))
-                continue
-            }
+        var (keys, problems) = ([(name: String, key: [String])](), [SchemaProblem]())
+        for (name, isPartitioned, isOwned) in tables {
             let key = try key(of: name)
-            if let problem = problem(name, key) {
+            if isPartitioned {
+                problems.append(Self.partitioned(name))
+            } else if !isOwned {
+                problems.append(Self.foreign(name))
+            } else if let problem = problem(name, key) {
                 problems.append(problem)
             } else {
-                statements.append(try statement(name, key: withoutZone(key), among: Set(names)))
+                keys.append((name, withoutZone(key)))
             }
         }
-        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
-        return statements
+        let names = Set(keys.map(\.name))
+        let found = try keys.map {
+            Found(name: $0.name, statement: try statement($0.name, key: $0.key, among: names))
+        }
+        return (found, problems)
     }
 
-    /// Makes the foreign keys deferrable: a change set is judged at its end.
-    func deferReferences() throws {
+    /// Makes the foreign keys of tables deferrable: a change set is judged at its end.
+    func deferReferences(of tables: Set<String>) throws {
         let constraints = try pg.query(
             """
-            SELECT c.conrelid::regclass::text, quote_ident(c.conname)
+            SELECT t.relname, quote_ident(c.conname)
             FROM pg_constraint AS c JOIN pg_namespace AS n ON n.oid = c.connamespace
+            JOIN pg_class AS t ON t.oid = c.conrelid
             WHERE n.nspname = $1 AND c.contype = 'f' AND NOT c.condeferrable AND c.conparentid = 0
             """,
             [namespace]
         ).map { ($0.text(0), $0.text(1)) }
-        for (table, name) in constraints {
+        for (table, name) in constraints where tables.contains(table) {
             try pg.execute(
-                "ALTER TABLE \(table) ALTER CONSTRAINT \(name) DEFERRABLE INITIALLY IMMEDIATE"
+                "ALTER TABLE \(regclass(table)) ALTER CONSTRAINT \(name) DEFERRABLE INITIALLY IMMEDIATE"
             )
         }
     }
@@ -108,6 +128,15 @@ struct AdoptTables {
         )
     }
 
+    private static func foreign(_ table: String) -> SchemaProblem {
+        SchemaProblem(
+            table: table,
+            reason: "belongs to another role, so that its rows cannot be captured",
+            cure:
+                "ALTER TABLE \(SQLText.name(table)) OWNER TO CURRENT_USER; -- or leave the table alone: --exclude \(table)"
+        )
+    }
+
     private static func partitioned(_ table: String) -> SchemaProblem {
         SchemaProblem(
             table: table,
@@ -139,7 +168,10 @@ struct AdoptTables {
         ).map { row in
             let kind = PostgresType(column: row.text(1))
             var column = "\(SQLText.name(row.text(0))) \(kind.deviceType)"
-            if key == [row.text(0)], kind == .integer { return column + " PRIMARY KEY" }
+            if key == [row.text(0)], kind == .integer {
+                let type = plainKeys.contains(table) ? "BIGINT" : kind.deviceType
+                return "\(SQLText.name(row.text(0))) \(type) PRIMARY KEY"
+            }
             if row.isTrue(2) { column += " NOT NULL" }
             if let value = row[3].flatMap({ Self.literal($0, kind) }) {
                 column += " DEFAULT \(value)"
@@ -209,7 +241,7 @@ struct AdoptTables {
     }
 
     /// A default that SQLite has too; nil for an expression, which PostgreSQL keeps to itself.
-    private static func literal(_ expression: String, _ kind: PostgresType) -> String? {
+    static func literal(_ expression: String, _ kind: PostgresType) -> String? {
         if let match = expression.wholeMatch(of: /('(?:[^']|'')*')::[a-z "\.]+(?:\([0-9,]+\))?/) {
             return kind == .text ? String(match.1) : nil
         }

@@ -5,7 +5,8 @@
 ///
 /// | table | a row is |
 /// | --- | --- |
-/// | `tidemark.served` | the tables that are synced, as devices know them |
+/// | `tidemark.served` | the tables that are synced, as devices know them, and as the catalogue had them |
+/// | `tidemark.unseen` | a table of which rows were written that the triggers could not read |
 /// | `tidemark.zone` | a zone: epoch, latest revision, horizon; whoever commits locks it |
 /// | `tidemark.lineage` | an earlier history of a zone, and the revision at which it was left |
 /// | `tidemark.revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
@@ -28,8 +29,12 @@ enum Bookkeeping {
             layout int NOT NULL,
             namespace text NOT NULL,
             zone_column text,
-            tables text NOT NULL
+            tables text NOT NULL,
+            version bigint NOT NULL,
+            catalogue text NOT NULL,
+            excluded text NOT NULL
         );
+        CREATE TABLE IF NOT EXISTS tidemark.unseen (tbl text COLLATE "C" NOT NULL);
         CREATE TABLE IF NOT EXISTS tidemark.zone (
             zone text COLLATE "C" PRIMARY KEY,
             epoch text NOT NULL,

@@ -13,7 +13,8 @@ struct CreateTables {
     let db: Database
     let schema: SyncSchema
     let namespace: String
-    let zoneColumn: String
+    /// The column for the zone; nil when all rows are one zone's.
+    let zoneColumn: String?
 
     /// The tables as they will be.
     ///
@@ -50,50 +51,79 @@ struct CreateTables {
 
     /// The statements that make them, in an order that works.
     func statements(_ tables: [PostgresTable]) throws -> [String] {
-        try tables.map(create) + tables.flatMap(uniques) + tables.flatMap(references)
-            + tables.flatMap(indexes) + tables.flatMap(checks)
+        try tables.map(create) + tables.flatMap { uniques($0) }
+            + tables.flatMap { try references($0) } + tables.flatMap { try indexes($0) }
+            + tables.flatMap(checks)
     }
 
     // MARK: Statements
 
-    private var zone: String { SQLText.name(zoneColumn) }
+    /// The statements that add columns to a table which is there, with all constraints that name
+    /// one of them; `checks` of its CHECK constraints are there already.
+    func additions(of columns: [String], to table: PostgresTable, checks: Int) throws -> [String] {
+        let isNew = { (names: [String]) in names.contains(where: columns.contains) }
+        let added = table.table.columns.filter { columns.contains($0.name) }.map {
+            "ALTER TABLE \(table.name) ADD COLUMN \(definition($0, table))"
+        }
+        let constraints = try uniques(table, where: isNew) + references(table, where: isNew)
+        return try added + constraints + indexes(table, where: isNew)
+            + self.checks(table).dropFirst(checks)
+    }
+
+    /// Columns of a key, of an index or of a reference, behind the zone.
+    private func zoned(_ columns: [String]) -> String {
+        SQLText.names([zoneColumn].compactMap { $0 } + columns)
+    }
+
+    private func definition(_ column: SyncedTable.Column, _ table: PostgresTable) -> String {
+        let isRequired = column.isNotNull || table.table.key.contains(column.name)
+        return "\(SQLText.name(column.name)) \(table.type(column.name))"
+            + (isRequired ? " NOT NULL" : "")
+            + (table.defaults[column.name].map { " DEFAULT \($0)" } ?? "")
+    }
 
     private func create(_ table: PostgresTable) -> String {
-        let columns = table.table.columns.map { column in
-            let isRequired = column.isNotNull || table.table.key.contains(column.name)
-            return "\(SQLText.name(column.name)) \(table.type(column.name))"
-                + (isRequired ? " NOT NULL" : "")
-                + (table.defaults[column.name].map { " DEFAULT \($0)" } ?? "")
+        let zone = zoneColumn.map {
+            "\(SQLText.name($0)) text COLLATE \"C\" NOT NULL DEFAULT 'main'"
         }
+        let parts =
+            table.table.columns.map { definition($0, table) } + [zone].compactMap { $0 }
+            + ["PRIMARY KEY (\(zoned(table.table.key)))"]
         return """
             CREATE TABLE IF NOT EXISTS \(table.name) (
-                \(columns.joined(separator: ",\n    ")),
-                \(zone) text COLLATE "C" NOT NULL DEFAULT 'main',
-                PRIMARY KEY (\(zone), \(SQLText.names(table.table.key)))
+                \(parts.joined(separator: ",\n    "))
             )
             """
     }
 
-    private func uniques(_ table: PostgresTable) -> [String] {
-        table.table.uniques.map {
-            "ALTER TABLE \(table.name) ADD UNIQUE (\(zone), \(SQLText.names($0)))"
+    private func uniques(
+        _ table: PostgresTable,
+        where isWanted: ([String]) -> Bool = { _ in true }
+    ) -> [String] {
+        table.table.uniques.filter(isWanted).map {
+            "ALTER TABLE \(table.name) ADD UNIQUE (\(zoned($0)))"
         }
     }
 
-    private func references(_ table: PostgresTable) throws -> [String] {
+    private func references(
+        _ table: PostgresTable,
+        where isWanted: ([String]) -> Bool = { _ in true }
+    ) throws -> [String] {
         let rules = try Row.fetchAll(
             db,
             sql: "SELECT DISTINCT id, on_update FROM pragma_foreign_key_list(?) ORDER BY id",
             arguments: [table.table.name]
         ).map { $0["on_update"] as String }
-        return zip(table.table.references, rules).map { reference, onUpdate in
+        return zip(table.table.references, rules).filter { isWanted($0.0.columns) }.map {
+            reference,
+            onUpdate in
             let columns = SQLText.names(reference.columns)
             // Of SET NULL and SET DEFAULT the zone is not a part.
             let needsColumns = [.setNull, .setDefault].contains(reference.onDelete)
             return """
-                ALTER TABLE \(table.name) ADD FOREIGN KEY (\(zone), \(columns))
+                ALTER TABLE \(table.name) ADD FOREIGN KEY (\(zoned(reference.columns)))
                 REFERENCES \(SQLText.name(namespace)).\(SQLText.name(reference.parent))
-                    (\(zone), \(SQLText.names(reference.parentColumns)))
+                    (\(zoned(reference.parentColumns)))
                 ON DELETE \(reference.onDelete.rawValue)\(needsColumns ? " (\(columns))" : "")
                 ON UPDATE \(["CASCADE", "RESTRICT"].contains(onUpdate) ? onUpdate : "NO ACTION")
                 DEFERRABLE INITIALLY IMMEDIATE
@@ -101,7 +131,10 @@ struct CreateTables {
         }
     }
 
-    private func indexes(_ table: PostgresTable) throws -> [String] {
+    private func indexes(
+        _ table: PostgresTable,
+        where isWanted: ([String]) -> Bool = { _ in true }
+    ) throws -> [String] {
         let names = try String.fetchAll(
             db,
             sql: """
@@ -117,8 +150,8 @@ struct CreateTables {
                 arguments: [name]
             )
             let named = columns.compactMap { $0 }
-            guard named.count == columns.count else { return nil }
-            return "CREATE INDEX ON \(table.name) (\(zone), \(SQLText.names(named)))"
+            guard named.count == columns.count, isWanted(named) else { return nil }
+            return "CREATE INDEX ON \(table.name) (\(zoned(named)))"
         }
     }
 

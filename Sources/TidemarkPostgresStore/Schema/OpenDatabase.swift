@@ -10,12 +10,14 @@ struct OpenDatabase {
     let options: PostgresStore.Options
 
     /// The lock's number: "tidemark" in ASCII, cut to what a number holds.
-    private static let lock = 0x7469_6465_6D61_726B
+    static let lock = 0x7469_6465_6D61_726B
 
     /// The longest name of a zone: it has to fit into a notification.
     static let zoneBytesMax = 200
 
-    func run() throws -> PostgresSchema {
+    ///
+    /// - Returns: What is served, and what was made of a schema that has more than the database.
+    func run() throws -> (served: PostgresSchema, made: [String]) {
         let version = try pg.integer("SHOW server_version_num") ?? 0
         guard version >= 150_000 else {
             throw TidemarkError(
@@ -26,43 +28,83 @@ struct OpenDatabase {
         }
         try pg.execute("BEGIN")
         do {
-            let served = try prepare()
+            let opened = try prepare()
             try pg.execute("COMMIT")
-            return served
+            return opened
         } catch {
             if pg.isUsable { try pg.execute("ROLLBACK") }
             throw error
         }
     }
 
-    private func prepare() throws -> PostgresSchema {
+    private func prepare() throws -> (served: PostgresSchema, made: [String]) {
         try pg.query("SELECT pg_advisory_xact_lock(\(Self.lock))")
         // Nothing is made anew while others may be at work: that would wait for them, and they for
         // it.
         let isMade = try pg.text("SELECT to_regclass('tidemark.served')") != nil
-        var served = isMade ? try PostgresSchema.load(pg, policies: options.policies) : nil
-        if let served {
-            try refuseOther(served)
-        } else {
-            try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark")
-            try pg.execute(JSONFunctions.sql)
-            try pg.execute(FingerprintSQL.functions)
-            try pg.execute(Bookkeeping.sql)
-            try pg.execute(CaptureTriggers.sharedSQL)
-            try options.adopts ? adopt() : create()
-            served = try PostgresSchema.load(pg, policies: options.policies)
-            for table in served?.tables.values.sorted(by: { $0.table.name < $1.table.name }) ?? [] {
-                try pg.execute(CaptureTriggers.install(table))
-            }
-        }
-        guard let served else { throw Self.nothingToServe }
+        let isServed =
+            try isMade && ServedRecord.load(pg, policies: options.policies) != nil
+        let opened = try isServed ? (follow(), grow()) : (make(), [])
+        let served = try opened.1.isEmpty ? opened.0 : follow()
         for zone in options.zones { try add(zone, served) }
         if options.isRestored { try renewEpochs() }
-        return served
+        return (served, opened.1)
+    }
+
+    /// Makes the bookkeeping and the tables, or takes those that are there.
+    private func make() throws -> PostgresSchema {
+        try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark")
+        try pg.execute(JSONFunctions.sql)
+        try pg.execute(FingerprintSQL.functions)
+        try pg.execute(Bookkeeping.sql)
+        try pg.execute(CaptureTriggers.sharedSQL)
+        var record = try options.adopts ? adopt() : create()
+        for table in record.schema.tables {
+            try pg.execute(
+                CaptureTriggers.install(
+                    PostgresCatalog.table(
+                        table,
+                        namespace: record.namespace,
+                        zoneColumn: record.zoneColumn,
+                        pg
+                    )
+                )
+            )
+        }
+        record.catalogue = try CatalogueTable.read(
+            record.schema.tables.map(\.name),
+            namespace: record.namespace,
+            zoneColumn: record.zoneColumn,
+            pg
+        )
+        record.excluded = options.excluding.union(try others(record))
+        try record.save(pg)
+        return try PostgresSchema(record, pg)
+    }
+
+    /// The tables that are there and are not served: they stay somebody else's.
+    private func others(_ record: ServedRecord) throws -> [String] {
+        try pg.query(
+            """
+            SELECT relname FROM pg_class
+            WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p') AND NOT relispartition
+            """,
+            [SQLText.name(record.namespace)]
+        ).map { $0.text(0) }.filter { record.schema.byName[$0] == nil }
+    }
+
+    private func follow() throws -> PostgresSchema {
+        let tables = FollowTables(pg: pg, policies: options.policies, logger: options.logger)
+        let given = try wanted()
+        do {
+            return try tables.run(given: given)
+        } catch let problem as UnsyncableSchema {
+            throw FollowTables.unavailable(problem)
+        }
     }
 
     /// Takes the tables that are there.
-    private func adopt() throws {
+    private func adopt() throws -> ServedRecord {
         let adoption = AdoptTables(
             pg: pg,
             namespace: options.namespace,
@@ -82,21 +124,24 @@ struct OpenDatabase {
                 fix: "Make them first, or start with --schema FILE.sql."
             )
         }
-        try adoption.deferReferences()
-        try note(schema, zoneColumn: options.zoneColumn)
+        try adoption.deferReferences(of: Set(schema.tables.map(\.name)))
+        return record(schema, zoneColumn: options.zoneColumn)
     }
 
-    private func note(_ schema: SyncSchema, zoneColumn: String?) throws {
-        try pg.query(
-            "INSERT INTO tidemark.served VALUES (1, \(Bookkeeping.layout), $1, $2, $3)",
-            [options.namespace, zoneColumn, try SchemaText.encode(schema)]
+    private func record(_ schema: SyncSchema, zoneColumn: String?) -> ServedRecord {
+        ServedRecord(
+            namespace: options.namespace,
+            zoneColumn: zoneColumn,
+            schema: schema,
+            catalogue: [:],
+            excluded: []
         )
     }
 
     /// Makes the tables of the schema, with the rows that it comes with.
-    private func create() throws {
+    private func create() throws -> ServedRecord {
         guard let source = try source() else { throw Self.nothingToServe }
-        try source.writeWithoutTransaction { db in
+        return try source.writeWithoutTransaction { db in
             let introspection = try SchemaIntrospection(db, excluding: options.excluding)
             let schema = try introspection.validated(policies: options.policies)
             let creation = CreateTables(
@@ -109,7 +154,7 @@ struct OpenDatabase {
             try refuseTaken(tables)
             for statement in try creation.statements(tables) { try pg.execute(statement) }
             try ImportRows(pg: pg, db: db, tables: tables).run()
-            try note(schema, zoneColumn: Self.zoneColumn(schema))
+            return record(schema, zoneColumn: Self.zoneColumn(schema))
         }
     }
 
@@ -145,19 +190,24 @@ struct OpenDatabase {
         }
     }
 
-    /// Refuses a schema that is not the one which is served.
-    private func refuseOther(_ served: PostgresSchema) throws {
-        guard let source = try source() else { return }
-        let wanted = try source.writeWithoutTransaction { db in
+    /// The tables of the schema that was given, if so.
+    private func wanted() throws -> SyncSchema? {
+        try source()?.writeWithoutTransaction { db in
             try SchemaIntrospection(db, excluding: options.excluding)
                 .validated(policies: options.policies)
         }
-        guard wanted.shape != served.schema.shape else { return }
-        throw TidemarkError(
-            .schemaMismatch,
-            "The schema given is not the one that the database is served with.",
-            fix: "Leave --schema out to serve what is there."
-        )
+    }
+
+    /// Makes what the schema that was given has more than the database.
+    ///
+    /// - Returns: What was made, in words.
+    private func grow() throws -> [String] {
+        guard let source = try source(), let wanted = try wanted(),
+            let record = try ServedRecord.load(pg, policies: options.policies)
+        else { return [] }
+        return try source.writeWithoutTransaction { db in
+            try GrowTables(pg: pg, db: db, wanted: wanted, record: record).run()
+        }
     }
 
     /// Makes a zone, unless it is there; rows that it has already are its first revision.
@@ -204,7 +254,7 @@ struct OpenDatabase {
         )
     }
 
-    private static let nothingToServe = TidemarkError(
+    static let nothingToServe = TidemarkError(
         .invalidArgument,
         "The database is not served yet, and no tables were named.",
         fix:

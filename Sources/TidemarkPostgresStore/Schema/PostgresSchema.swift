@@ -11,6 +11,10 @@ struct PostgresSchema: Hashable, Sendable {
     let text: String
     /// Its hash.
     let hash: String
+    /// By what a transaction tells that it is still the same.
+    var position = CataloguePosition(version: 0, fingerprint: "")
+    /// PostgreSQL's schema in which the tables are.
+    var namespace = ""
 
     init(_ schema: SyncSchema, _ tables: [PostgresTable]) throws {
         self.schema = schema
@@ -19,31 +23,19 @@ struct PostgresSchema: Hashable, Sendable {
         hash = ContentHash.of(text)
     }
 
-    /// Reads what is served, and how the tables look in PostgreSQL's catalogue.
-    ///
-    /// - Returns: nil when nothing is served yet.
-    static func load(
-        _ pg: PostgresConnection,
-        policies: [String: ConflictPolicy]
-    ) throws -> PostgresSchema? {
-        let rows = try pg.query(
-            "SELECT namespace, zone_column, tables, layout FROM tidemark.served"
-        )
-        guard !rows.isEmpty else { return nil }
-        guard rows[0].integer(3) == Int64(Bookkeeping.layout) else {
-            throw TidemarkError(
-                .unusableFile,
-                "The database was served by another version of Tidemark, whose bookkeeping has another layout.",
-                fix: "Serve it with that version."
+    /// Reads how the tables that are served look in PostgreSQL's catalogue.
+    init(_ record: ServedRecord, _ pg: PostgresConnection) throws {
+        let tables = try record.schema.tables.map {
+            try PostgresCatalog.table(
+                $0,
+                namespace: record.namespace,
+                zoneColumn: record.zoneColumn,
+                pg
             )
         }
-        let (namespace, zoneColumn) = (rows[0].text(0), rows[0][1])
-        let known = try SchemaText.decode(rows[0].text(2))
-        let schema = SyncSchema(tables: known.tables, policies: policies, history: known.history)
-        let tables = try schema.tables.map {
-            try PostgresCatalog.table($0, namespace: namespace, zoneColumn: zoneColumn, pg)
-        }
-        return try PostgresSchema(schema, tables)
+        try self.init(record.schema, tables)
+        namespace = record.namespace
+        position = try CataloguePosition.now(of: namespace, zone: "", pg)
     }
 }
 

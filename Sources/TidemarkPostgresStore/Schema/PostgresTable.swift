@@ -50,18 +50,27 @@ struct PostgresTable: Hashable, Sendable {
     }
 
     /// A row's value columns as a canonical JSON object.
-    func rowJSON(_ alias: String) -> String { object(table.valueColumns.map(\.name), alias) }
+    ///
+    /// Columns in `replacing` have the canonical JSON that is given instead of their value.
+    func rowJSON(_ alias: String, replacing: [String: String] = [:]) -> String {
+        object(table.valueColumns.map(\.name), alias, replacing)
+    }
 
     /// A row as it is hashed: the value columns sorted by name.
     func imageJSON(_ alias: String) -> String {
         object(RowJSON.hashedColumns(table), alias)
     }
 
-    private func object(_ columns: [String], _ alias: String) -> String {
+    private func object(
+        _ columns: [String],
+        _ alias: String,
+        _ replacing: [String: String] = [:]
+    ) -> String {
         guard !columns.isEmpty else { return "'{}'" }
         let members = columns.enumerated().map { index, name in
             let lead = (index == 0 ? "{" : ",") + ChangeSetJSON.quote(name) + ":"
-            return "\(SQLText.literal(lead)) || \(kind(name).json(column(name, alias)))"
+            let value = replacing[name].map { SQLText.literal($0) }
+            return "\(SQLText.literal(lead)) || \(value ?? kind(name).json(column(name, alias)))"
         }
         return "(\(members.joined(separator: " || ")) || '}')"
     }

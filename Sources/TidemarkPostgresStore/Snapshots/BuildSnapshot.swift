@@ -17,8 +17,8 @@ struct BuildSnapshot {
 
     /// Builds the snapshot at `path`, compressed.
     ///
-    /// - Returns: The file, or nil when another program's changes are in no revision yet: absorb
-    ///   them and try again.
+    /// - Returns: The file, or nil when another program's changes are in no revision yet, or the
+    ///   tables have been altered: absorb that and try again.
     func build(at path: String) throws -> SnapshotFile? {
         let plain = path + ".sqlite"
         defer { removeIfThere(plain) }
@@ -69,7 +69,8 @@ struct BuildSnapshot {
         let rows = try pg.query(
             """
             SELECT z.epoch, z.revision, f.fingerprint,
-                EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1)
+                EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1),
+                (SELECT version FROM tidemark.served)
             FROM tidemark.zone AS z LEFT JOIN tidemark.fingerprint AS f
                 ON f.zone = $1 AND f.revision = z.revision AND f.shape = $2
             WHERE z.zone = $1
@@ -77,7 +78,7 @@ struct BuildSnapshot {
             [zone, ContentHash.of(served.schema.shape)]
         )
         guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
-        guard !rows[0].isTrue(3) else { return nil }
+        guard !rows[0].isTrue(3), rows[0].integer(4) == served.position.version else { return nil }
         let header = SnapshotFormat.Header(
             zone: zone,
             epoch: rows[0].text(0),

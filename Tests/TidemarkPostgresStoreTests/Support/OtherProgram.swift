@@ -18,7 +18,11 @@ final class OtherProgram: Sendable {
         try await run { [link] in
             let connection = try PostgresConnection(address)
             try connection.execute(
-                "RESET tidemark.engine; RESET idle_in_transaction_session_timeout"
+                """
+                RESET tidemark.engine; RESET idle_in_transaction_session_timeout;
+                -- The tests' role has the name of the schema of the bookkeeping.
+                SET search_path = public
+                """
             )
             link.connection = connection
         }

@@ -1,0 +1,360 @@
+import Foundation
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkPostgresStore
+import TidemarkTestSupport
+
+/// Tables of a served database are altered by psql while devices sync: nodes follow, old apps go
+/// on, and nobody erases what they do not know.
+@Suite struct AlteredTableTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
+        CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
+        """
+    private static let seed = """
+        INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt');
+        INSERT INTO tags VALUES ('home', 'red'), ('work', 'blue')
+        """
+    /// As PostgreSQL's people write it, and as the app's migration does.
+    private static let grow = """
+        ALTER TABLE notes ADD COLUMN stars bigint DEFAULT 3;
+        ALTER TABLE tags ADD COLUMN icon bytea;
+        """
+    private static let migrate = """
+        ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3;
+        ALTER TABLE tags ADD COLUMN icon BLOB;
+        """
+
+    private static func cluster() async throws -> PostgresCluster {
+        try await PostgresCluster(schema: schema, seed: seed)
+    }
+
+    @Test
+    func `C3 case 54: psql adds columns, and an old app has their values after its migration`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        var anna = try await cluster.device("anna")
+        try await cluster.psql(
+            Self.grow + """
+                UPDATE notes SET stars = 5 WHERE id = 2;
+                UPDATE tags SET icon = '\\x00ff' WHERE name = 'work'
+                """
+        )
+        let ben = try await cluster.device("ben")
+        try await ben.write("INSERT INTO notes (text, stars) VALUES ('rake', NULL)")
+        try await ben.write("UPDATE notes SET stars = 1, text = 'oat milk' WHERE id = 1")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        #expect(
+            try await anna.rows("SELECT id, text FROM notes ORDER BY id")
+                == ["1|oat milk", "2|bread", "3|salt", "4|rake"]
+        )
+        try anna.writeOutside(Self.migrate)
+        anna = try await anna.reopened()
+        #expect(
+            try await anna.rows("SELECT id, stars FROM notes ORDER BY id")
+                == ["1|1", "2|5", "3|3", "4|"]
+        )
+        #expect(try await anna.rows("SELECT hex(icon) FROM tags WHERE name = 'work'") == ["00FF"])
+        try await cluster.converge(anna, ben)
+        await cluster.close()
+    }
+
+    @Test func `C3 case 55: an old app that replaces whole rows erases nothing that it knows not`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await cluster.psql(
+            Self.grow + "UPDATE notes SET stars = 5; UPDATE tags SET icon = '\\x01'"
+        )
+        try await cluster.settle([anna, ben])
+        try anna.writeOutside("INSERT OR REPLACE INTO notes VALUES (1, 'oat milk', 1)")
+        try await anna.write(
+            "DELETE FROM tags WHERE name = 'home'; INSERT INTO tags VALUES ('home', 'green')"
+        )
+        try await anna.write("UPDATE notes SET text = text || '!' WHERE id = 2")
+        try await cluster.settle([anna, ben])
+        let notes = try await cluster.rows("SELECT id, text, done, stars FROM notes ORDER BY id")
+        #expect(notes == ["1|oat milk|1|5", "2|bread!|0|5", "3|salt|0|5"])
+        let tags = try await cluster.rows(
+            "SELECT name, colour, encode(icon, 'hex') FROM tags ORDER BY 1"
+        )
+        #expect(tags == ["home|green|01", "work|blue|01"])
+        await cluster.close()
+    }
+
+    @Test func `C3: a table that psql makes is synced, with the rows that it has`() async throws {
+        let cluster = try await Self.cluster()
+        var anna = try await cluster.device("anna")
+        try await cluster.psql(
+            """
+            CREATE TABLE labels (zone text COLLATE "C" NOT NULL DEFAULT 'main', note_id bigint NOT NULL,
+                tag text NOT NULL, weight double precision, PRIMARY KEY (zone, note_id, tag),
+                FOREIGN KEY (zone, note_id) REFERENCES notes (zone, id) ON DELETE CASCADE,
+                FOREIGN KEY (zone, tag) REFERENCES tags (zone, name));
+            INSERT INTO labels (note_id, tag, weight) VALUES (1, 'home', 0.1), (2, 'work', 1e300);
+            CREATE TABLE scratch (line text)
+            """
+        )
+        let ben = try await cluster.device("ben")
+        #expect(try await ben.rows("SELECT weight FROM labels ORDER BY 1") == ["0.1", "1e+300"])
+        try await ben.write("UPDATE labels SET weight = 2.5 WHERE note_id = 2")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        // The old app's cascade knows nothing of labels; the server's does.
+        try await anna.write("DELETE FROM notes WHERE id = 1")
+        try await cluster.settle([anna, ben])
+        let labels = try await cluster.rows("SELECT tag, weight FROM labels")
+        #expect(labels == ["work|2.5"])
+        try anna.writeOutside(
+            """
+            CREATE TABLE labels (note_id INTEGER REFERENCES notes ON DELETE CASCADE,
+                tag TEXT REFERENCES tags, weight REAL, PRIMARY KEY (note_id, tag))
+            """
+        )
+        anna = try await anna.reopened()
+        try await cluster.converge(anna, ben)
+        // What has no key that begins with the zone is somebody else's, and stops nobody.
+        #expect(cluster.store.schema.byName["scratch"] == nil)
+        await cluster.close()
+    }
+
+    @Test func `F5 C3: adopted tables grow by a column of every kind, and by a table`() async throws
+    {
+        let cluster = try await PostgresCluster(
+            adopting: """
+                CREATE TABLE team (id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, name text);
+                INSERT INTO team (name) VALUES ('Kiel'), ('Ulm')
+                """
+        )
+        let anna = try await cluster.device("anna")
+        try await cluster.psql(
+            """
+            CREATE TYPE mood AS ENUM ('calm', 'merry');
+            ALTER TABLE team ADD COLUMN key uuid DEFAULT gen_random_uuid();
+            ALTER TABLE team ADD COLUMN fee numeric(10, 2) DEFAULT 1.5, ADD COLUMN mood mood DEFAULT 'calm',
+                ADD COLUMN made timestamptz DEFAULT now(), ADD COLUMN tags text[] DEFAULT '{a,b}', ADD COLUMN ok boolean NOT NULL DEFAULT true;
+            CREATE TABLE coach (id serial PRIMARY KEY, team_id bigint REFERENCES team, name text UNIQUE);
+            INSERT INTO coach (team_id, name) VALUES (1, 'Eva'); UPDATE team SET mood = 'merry' WHERE id = 2
+            """
+        )
+        let ben = try await cluster.device("ben")
+        let fill = cluster.store.schema.history.fills["team", default: [:]]
+        #expect(fill["fee"] == #""1.50""# && fill["mood"] == #""calm""# && fill["ok"] == "1")
+        #expect(fill["made"]?.contains("+00") == true, "rows got the moment of the ALTER TABLE")
+        #expect(fill["key"] == "null", "each row got a value of its own")
+        #expect(
+            try await ben.rows("SELECT fee, mood, ok FROM team") == ["1.50|calm|1", "1.50|merry|1"]
+        )
+        try await ben.write("INSERT INTO coach (team_id, name) VALUES (2, 'Kim')")
+        try await ben.engine.sync()
+        #expect(
+            try await cluster.rows("SELECT id, name FROM coach ORDER BY id") == ["1|Eva", "2|Kim"]
+        )
+        try await anna.write("INSERT INTO team (name) VALUES ('Lemgo')")
+        try await anna.engine.sync()
+        #expect(
+            try await cluster.rows("SELECT fee, mood, ok FROM team WHERE name = 'Lemgo'")
+                == ["1.50|calm|true"]
+        )
+        try await cluster.converge(ben)
+        await cluster.close()
+    }
+
+    @Test func `rule 6: rows written between ALTER TABLE and the next sync are all there`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        let program = try await cluster.database.connect()
+        try await program.execute("UPDATE notes SET text = 'before' WHERE id = 1")
+        try await program.execute(Self.grow)
+        try await program.execute("INSERT INTO notes (id, text, stars) VALUES (7, 'seven', 7)")
+        try await program.execute("INSERT INTO notes (id, text) VALUES (8, 'eight')")
+        try await program.execute("UPDATE notes SET stars = 9 WHERE id = 1")
+        try await program.execute("DELETE FROM notes WHERE id = 2")
+        let ben = try await cluster.device("ben")
+        let wanted = ["1|before|9", "3|salt|3", "7|seven|7", "8|eight|3"]
+        #expect(try await ben.rows("SELECT id, text, stars FROM notes ORDER BY id") == wanted)
+        try anna.writeOutside(Self.migrate)
+        let later = try await anna.reopened()
+        try await later.engine.sync()
+        #expect(try await later.rows("SELECT id, text, stars FROM notes ORDER BY id") == wanted)
+        try await cluster.converge(later, ben)
+        await cluster.close()
+    }
+
+    @Test func `a renamed column is the same column: nobody declares it, and nothing is sent anew`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await cluster.psql("UPDATE notes SET text = 'rye' WHERE id = 2")
+        try await cluster.psql("ALTER TABLE notes RENAME COLUMN text TO body")
+        let revision = try await cluster.store.latest(zone: "main").revision
+        try await anna.engine.sync()
+        #expect(cluster.store.schema.history.renames["notes"] == ["text": "body"])
+        #expect(
+            try await cluster.rows("SELECT body FROM notes ORDER BY id")
+                == ["oat milk", "rye", "salt"]
+        )
+        #expect(try await cluster.store.latest(zone: "main").revision == revision + 2)
+        try anna.writeOutside("ALTER TABLE notes RENAME COLUMN text TO body")
+        let later = try await anna.reopened()
+        try await later.write("UPDATE notes SET body = 'sea salt' WHERE id = 3")
+        try await cluster.converge(later)
+        await cluster.close()
+    }
+
+    @Test
+    func `old apps go on when psql drops a column, and what they write there stays with them`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        try await cluster.psql("ALTER TABLE notes DROP COLUMN done; DROP TABLE tags")
+        try await anna.engine.sync()
+        try await anna.write("UPDATE notes SET done = 1, text = 'oat milk' WHERE id = 1")
+        try await cluster.settle([anna])
+        #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        #expect(try await anna.rows("SELECT done FROM notes WHERE id = 1") == ["1"])
+        #expect(cluster.store.schema.history.droppedTables == ["tags"])
+        let ben = try await cluster.device("ben")
+        try await ben.write("UPDATE notes SET text = 'rye' WHERE id = 2")
+        try await cluster.converge(ben)
+        await cluster.close()
+    }
+
+    @Test
+    func `one migration that drops a column and writes on is let through, and devices resync`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        try await anna.write("UPDATE notes SET text = 'mine' WHERE id = 3")
+        let epoch = try await cluster.store.latest(zone: "main").epoch
+        try await cluster.psql(
+            "ALTER TABLE notes DROP COLUMN done; UPDATE notes SET text = upper(text) WHERE id < 3"
+        )
+        try await cluster.settle([anna])
+        #expect(try await cluster.store.latest(zone: "main").epoch != epoch)
+        #expect(
+            try await cluster.rows("SELECT text FROM notes ORDER BY id") == [
+                "MILK", "BREAD", "mine",
+            ]
+        )
+        #expect(
+            try await anna.rows("SELECT text FROM notes ORDER BY id") == ["MILK", "BREAD", "mine"]
+        )
+        await cluster.close()
+    }
+
+    @Test func `a table made anew, or a column of another type, begins a new history`() async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        try await anna.write("UPDATE notes SET text = 'mine' WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'also mine' WHERE id = 2")
+        try await cluster.psql(
+            """
+            CREATE TABLE fresh (LIKE notes INCLUDING ALL);
+            INSERT INTO fresh SELECT * FROM notes; UPDATE fresh SET text = 'unseen' WHERE id = 1;
+            DROP TABLE notes; ALTER TABLE fresh RENAME TO notes
+            """
+        )
+        try await anna.engine.sync()
+        try await cluster.converge(anna)
+        #expect(
+            try await cluster.rows("SELECT text FROM notes ORDER BY id")
+                == ["unseen", "also mine", "salt"]
+        )
+        #expect(try await anna.engine.conflicts().count == 1)
+        let epoch = try await cluster.store.latest(zone: "main").epoch
+        // A device that has the column as INTEGER stops until it agrees; its file stays as it is.
+        try await cluster.psql("ALTER TABLE notes ALTER COLUMN done TYPE text")
+        let error = await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        #expect(error?.code == .schemaMismatch)
+        #expect(try await cluster.store.latest(zone: "main").epoch != epoch)
+        await cluster.close()
+    }
+
+    @Test func `tables that were swapped by their names are captured as what they are now`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        try await cluster.psql(
+            """
+            CREATE TABLE blue (LIKE tags INCLUDING ALL); INSERT INTO blue VALUES ('sea', 'blue')
+            """
+        )
+        try await anna.engine.sync()
+        try await cluster.psql(
+            """
+            ALTER TABLE tags RENAME TO gone; ALTER TABLE blue RENAME TO tags;
+            ALTER TABLE gone RENAME TO blue
+            """
+        )
+        try await anna.engine.sync()
+        try await cluster.psql("UPDATE tags SET colour = 'green'")
+        try await anna.engine.sync()
+        #expect(try await anna.rows("SELECT name, colour FROM tags") == ["sea|green"])
+        await cluster.close()
+    }
+
+    @Test func `a key that devices could not follow is an error that names it, and ends with it`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        try await anna.write("UPDATE notes SET text = 'mine' WHERE id = 1")
+        try await cluster.psql("ALTER TABLE notes DROP CONSTRAINT notes_pkey")
+        let error = await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        #expect(error?.code == .unavailable)
+        #expect(error?.fix.contains("notes") == true)
+        try await cluster.psql("ALTER TABLE notes ADD PRIMARY KEY (zone, id)")
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["mine"])
+        await cluster.close()
+    }
+
+    @Test func `D2: a node that nobody asks tells its listeners of rows in a new column`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let listener = try cluster.other.fanOut.listen(to: "main")
+        listener.knows(try await cluster.other.latest(zone: "main"))
+        try await cluster.psql(Self.grow + "UPDATE notes SET stars = 5")
+        try await cluster.other.look(zone: "main")
+        #expect(
+            await listener.next() == .moved(try await cluster.store.latest(zone: "main"))
+        )
+        #expect(cluster.other.schema.byName["notes"]?.columns.last?.name == "stars")
+        await cluster.close()
+    }
+
+    @Test func `nobody waits for a program that writes to tables while they are followed`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        let slow = try await cluster.database.connect()
+        try await cluster.psql(Self.grow)
+        // It has seen the column, and its triggers have not.
+        try await slow.execute("BEGIN; UPDATE notes SET stars = 8 WHERE id = 3")
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        #expect(cluster.store.schema.byName["notes"]?.columns.count == 3)
+        try await slow.execute("COMMIT")
+        try await anna.engine.sync()
+        #expect(cluster.store.schema.byName["notes"]?.columns.count == 4)
+        let ben = try await cluster.device("ben")
+        #expect(try await ben.rows("SELECT stars FROM notes ORDER BY id") == ["3", "3", "8"])
+        await cluster.close()
+    }
+}

@@ -1,0 +1,113 @@
+import Foundation
+import Logging
+import TidemarkCore
+import TidemarkPostgresStore
+import TidemarkServer
+import TidemarkTestSupport
+
+/// Two nodes on one database of their own, and real devices, each on a file of its own.
+///
+/// Devices sync with one node; psql is another program.
+final class PostgresCluster: DeviceHome {
+    let folder: URL
+    let database: TestDatabase
+    let store: PostgresStore
+    /// Another node on the same database.
+    let other: PostgresStore
+    var way: any SyncService { store }
+
+    /// Makes the tables of a schema in SQLite's words, with the rows that `seed` inserts.
+    convenience init(
+        schema: String,
+        seed: String = "",
+        policies: [String: ConflictPolicy] = [:]
+    ) async throws {
+        let database = try await TestDatabase()
+        var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        (options.schemaSQL, options.policies) = ("\(schema);\(seed)", policies)
+        try await self.init(database, options)
+    }
+
+    /// Adopts the tables that statements of PostgreSQL's make.
+    convenience init(adopting sql: String) async throws {
+        let database = try await TestDatabase()
+        try await database.connect().execute(sql)
+        var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        options.adopts = true
+        try await self.init(database, options)
+    }
+
+    private init(_ database: TestDatabase, _ options: PostgresStore.Options) async throws {
+        folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        var options = options
+        options.folder = folder.path
+        self.database = database
+        store = try await PostgresStore(options)
+        (options.schemaSQL, options.adopts) = (nil, false)
+        other = try await PostgresStore(options)
+    }
+
+    deinit {
+        do {
+            try FileManager.default.removeItem(at: folder)
+        } catch {
+            // A folder left behind in the system's temporary folder harms no other test.
+            return
+        }
+    }
+
+    /// Another node, opened with what `options` say.
+    func node(_ options: (inout PostgresStore.Options) -> Void) async throws -> PostgresStore {
+        var made = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        made.folder = folder.path
+        options(&made)
+        return try await PostgresStore(made)
+    }
+
+    /// Runs statements as psql does, in one transaction.
+    func psql(_ sql: String) async throws { try await database.writeOutside(sql) }
+
+    /// The rows of a query, each as text joined by `|`, NULL as nothing.
+    func rows(_ sql: String) async throws -> [String] {
+        let program = try await database.connect()
+        let text = "SELECT concat_ws('|', VARIADIC (SELECT array_agg(coalesce(v, '') ORDER BY n)"
+        return try await program.column(
+            """
+            \(text) FROM json_each_text(to_json(r)) WITH ORDINALITY AS c (k, v, n))) FROM (\(sql)) AS r
+            """
+        )
+    }
+
+    /// Syncs the devices until everybody has everything, and checks that all have the rows of both
+    /// nodes and that nothing waits.
+    func converge(_ devices: TestDevice...) async throws {
+        try await settle(devices)
+        let truth = try await store.digest(zone: "main")
+        guard try await other.digest(zone: "main").hash == truth.hash else {
+            throw ClusterDiverged(file: "the other node", problem: "its digest is another")
+        }
+        for device in devices where try await device.digest().hash != truth.hash {
+            let mine = try await device.digest()
+            let table = zip(mine.tables, truth.tables).first { $0 != $1 }?.0.table ?? "its tables"
+            throw ClusterDiverged(file: device.path, problem: "\(table) is not the server's")
+        }
+    }
+
+    /// Syncs devices of different versions until nothing waits.
+    func settle(_ devices: [TestDevice]) async throws {
+        for _ in 0..<3 { for device in devices { try await device.engine.sync() } }
+        for device in devices {
+            let pending = try await device.engine.status().pendingChangeSets
+            guard pending == 0 else {
+                throw ClusterDiverged(file: device.path, problem: "\(pending) change sets wait")
+            }
+        }
+    }
+
+    /// Ends both nodes.
+    func close() async {
+        await store.close()
+        await other.close()
+    }
+}
