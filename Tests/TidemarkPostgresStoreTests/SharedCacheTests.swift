@@ -136,13 +136,13 @@ import TidemarkStore
         let before = try await zone.rowsRead()
         for revision in 1...20 { try await answer(revision) }
         let after = try await zone.rowsRead()
-        // The zone, and of its last revision the chain and the fingerprint.
+        // What is served, the zone, and of its last revision the chain and the fingerprint.
         #expect(
             after.filter { $0.value > before[$0.key, default: 0] }.keys.sorted() == [
-                "fingerprint", "revision", "zone",
+                "fingerprint", "revision", "served", "zone",
             ]
         )
-        for table in ["fingerprint", "revision", "zone"] {
+        for table in ["fingerprint", "revision", "served", "zone"] {
             #expect(after[table, default: 0] - before[table, default: 0] == 20, "\(table)")
         }
     }

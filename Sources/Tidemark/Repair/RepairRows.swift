@@ -11,6 +11,8 @@ struct RepairRows {
     let file: DeviceFile
     let limits: Limits
     let now: String
+    /// Whether an id may stand for another record than before.
+    let hasOtherHistory: Bool
 
     /// Puts the server's rows, a change set, into the ranges, which lose all rows that it does not
     /// have.
@@ -31,6 +33,8 @@ struct RepairRows {
         try db.inSavepoint {
             try DeviceFile.whileApplying(db) {
                 let pending = PendingChanges(db: db, schema: file.schema)
+                let parents =
+                    hasOtherHistory ? try OldParents(noting: file.schema, in: db) : nil
                 try pending.rewind()
                 try stageSurplus(ranges)
                 records = try differences()
@@ -39,7 +43,7 @@ struct RepairRows {
                     db: db,
                     schema: file.schema,
                     firstWaiting: 0,
-                    parents: nil,
+                    parents: parents,
                     now: now,
                     cause: "This record was not the server's when it was edited; it is now."
                 ).park()

@@ -47,15 +47,22 @@ package struct RowComparison: Sendable {
     private let replaces: Bool
     /// Whether somebody has said that many records may be deleted here.
     private let acceptsDeletion: Bool
+    /// Whether an id may stand for another record than before.
+    private let hasOtherHistory: Bool
     /// Whether the file has to take in what is new first.
     var isBehind = true
     /// Ranges that differ and have to be divided; nil before the first level.
     private var open: [KeyRange]?
     private(set) var report = Verification()
 
-    init(limits: Limits, replaces: Bool, acceptsDeletion: Bool = false) {
+    init(
+        limits: Limits,
+        replaces: Bool,
+        acceptsDeletion: Bool = false,
+        hasOtherHistory: Bool = false
+    ) {
         (self.limits, self.replaces) = (limits, replaces)
-        self.acceptsDeletion = acceptsDeletion
+        (self.acceptsDeletion, self.hasOtherHistory) = (acceptsDeletion, hasOtherHistory)
     }
 
     /// Whether every range has been asked for.
@@ -163,7 +170,8 @@ package struct RowComparison: Sendable {
                     db: db,
                     file: file,
                     limits: limits,
-                    now: Timestamp.text(environment.now())
+                    now: Timestamp.text(environment.now()),
+                    hasOtherHistory: hasOtherHistory
                 )
             )
             if next.isDone, replaces {

@@ -15,7 +15,6 @@ package import TidemarkCore
 /// | `snapshotRequired` | a snapshot, at most twice a sync |
 /// | `renew`, `resync` | a question, then a snapshot under a new identity |
 /// | `predecessorMissing` | the same: the server has forgotten what this device did |
-/// | `repair`, after the server had confirmed the same rows | the same: its history is another |
 /// | `repair` | what is new is taken in, then the rows are compared and replaced, at most twice |
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
@@ -284,14 +283,13 @@ package struct SyncRound: Sendable {
             try require(.snapshot(nil), after: error)
             return []
         case .resync, .renew,
-            .retry where error.code == .predecessorMissing,
-            .repair where outgoing?.isConfirmed == true && !isVerifying:
+            .retry where error.code == .predecessorMissing:
             // Another process may have dealt with it meanwhile: then this was about an older state.
             if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
             try require(.question, after: error)
             return []
         case .repair:
-            try requireComparison(after: error)
+            try requireComparison(after: error, hasOtherHistory: outgoing?.isConfirmed ?? false)
             return []
         case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
             return try DeviceCore.park(
@@ -405,13 +403,17 @@ package struct SyncRound: Sendable {
         snapshotsTaken += 1
         self.need = need
         comparison = nil
-        if isVerifying { throw error }
+        if case .verify = purpose { throw error }
     }
 
-    private var isVerifying: Bool { if case .verify = purpose { true } else { false } }
-
     /// Has the rows compared with the server's, and those that differ replaced.
-    private mutating func requireComparison(after error: TidemarkError) throws {
+    ///
+    /// When the server had once confirmed the same rows, its history is another one than before:
+    /// what waits may refer to records that are others now.
+    private mutating func requireComparison(
+        after error: TidemarkError,
+        hasOtherHistory: Bool
+    ) throws {
         guard comparisonsStarted < Self.comparisonsMax else { throw error }
         comparisonsStarted += 1
         var isAccepted = false
@@ -419,7 +421,8 @@ package struct SyncRound: Sendable {
         comparison = RowComparison(
             limits: core.limits,
             replaces: true,
-            acceptsDeletion: isAccepted
+            acceptsDeletion: isAccepted,
+            hasOtherHistory: hasOtherHistory
         )
         // A snapshot that is taken instead is judged like one of another history.
         hasMismatch = true
