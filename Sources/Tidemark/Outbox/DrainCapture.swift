@@ -133,8 +133,9 @@ struct DrainCapture {
         try noteDependencies(seq)
     }
 
-    /// A change set depends on the latest waiting one that touched the same record, and on those
-    /// that created records to which it refers.
+    /// A change set depends on the latest waiting one that touched the same record, on those that
+    /// created records to which it refers, and on those that moved records away from one that it
+    /// deletes: without the move, the deletion would take them along.
     func noteDependencies(_ seq: Int64) throws {
         if planted(PlantedBug.forgetsDependencies) { return }
         try db.cachedStatement(
@@ -165,6 +166,53 @@ struct DrainCapture {
                 JOIN tidemark_outbox AS p ON p.tbl = wanted.parent AND p.key = wanted.key
                     AND p.operation = 'create' AND p.seq < ?1
                 JOIN tidemark_changeset AS c ON c.seq = p.seq
+                """
+        ).execute(arguments: [seq])
+        let deleted = try String.fetchSet(
+            db.cachedStatement(
+                sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ? AND operation = 'delete'"
+            ),
+            arguments: [seq]
+        )
+        for parent in schema.tables where deleted.contains(parent.name) {
+            for (child, reference) in schema.references(to: parent.name) {
+                try noteMoves(seq, parent, child, reference)
+            }
+        }
+    }
+
+    private func noteMoves(
+        _ seq: Int64,
+        _ parent: SyncedTable,
+        _ child: SyncedTable,
+        _ reference: SyncedTable.Reference
+    ) throws {
+        // A key never changes, so a reference that is part of one cannot move.
+        let columns = reference.columns.filter { !child.key.contains($0) }
+        guard !columns.isEmpty else { return }
+        let path = { (name: String) in SQLText.literal("$.\"\(name)\"") }
+        let was = reference.columns.map { name in
+            child.key.firstIndex(of: name).map { position in
+                child.key.count == 1 ? "key" : "(key -> \(position))"
+            } ?? "(before -> \(path(name)))"
+        }
+        let isToKey = reference.parentColumns == parent.key
+        let here = isToKey ? "d.key" : reference.parentColumns.map { "(d.before -> \(path($0)))" }
+            .joined(separator: " || ',' || ")
+        let list = was.joined(separator: " || ',' || ")
+        let there = isToKey && was.count > 1 ? "'[' || \(list) || ']'" : list
+        let moves = columns.map { "json_type(attributes, \(path($0))) IS NOT NULL" }
+        try db.cachedStatement(
+            sql: """
+                WITH moved (seq, was) AS MATERIALIZED (
+                    SELECT seq, \(there) FROM tidemark_outbox
+                    WHERE seq < ?1 AND tbl = \(SQLText.literal(child.name)) AND operation = 'update'
+                        AND (\(moves.joined(separator: " OR ")))
+                )
+                INSERT OR IGNORE INTO tidemark_after (seq, id)
+                SELECT DISTINCT ?1, c.id FROM tidemark_outbox AS d JOIN moved AS m ON m.was = \(here)
+                JOIN tidemark_changeset AS c ON c.seq = m.seq
+                WHERE d.seq = ?1 AND d.operation = 'delete' AND d.tbl = \(SQLText.literal(parent.name))
                 """
         ).execute(arguments: [seq])
     }

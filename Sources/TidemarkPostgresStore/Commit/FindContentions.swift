@@ -88,6 +88,7 @@ extension PostgresTransaction {
 
     func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
         guard let touched = try staged.cascading(ord, base: base) else { return [] }
+        try staged.refuseLost(ord) { try lost($0, ord) }
         try CommitTables.clear("contended", in: db)
         let children = schema.tables.filter { !$0.references.isEmpty }.map(\.name)
         let found = try pg.text(
@@ -113,6 +114,21 @@ extension PostgresTransaction {
         if let found { try noteContended(found) }
         guard try staged.hasContended() else { return [] }
         return try staged.contentions(unseen: unseenChanges(seen), stamp: Stamp(), isCascade: true)
+    }
+}
+
+extension PostgresTransaction {
+    /// A record of a table that the change set wrote and that is not there.
+    private func lost(_ table: SyncedTable, _ ord: Int) throws -> String? {
+        guard let stored = self.table(table.name) else { return nil }
+        return try pg.text(
+            """
+            SELECT s.key FROM \(StagedSet.records(2))
+            LEFT JOIN \(stored.name) AS t ON \(stored.matches("t"))
+            WHERE $1::text IS NOT NULL AND s.operation <> 'delete' AND t.tableoid IS NULL LIMIT 1
+            """,
+            [zoneName, PostgresText.records(table, ord, in: db)]
+        )
     }
 }
 

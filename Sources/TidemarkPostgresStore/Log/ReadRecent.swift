@@ -5,10 +5,11 @@ import TidemarkStore
 
 /// What requests that only ask need of a zone: read without a lock, beside whoever commits.
 extension ZoneConnections {
-    /// What a zone is at for a device, whatever the number of revisions; nil when another program has written what
-    /// no revision has.
+    /// What a zone is at for a device, in two statements, whatever the number of revisions.
     ///
     /// Asked for every request: another node may have committed a moment ago.
+    ///
+    /// - Returns: nil when another program has written what no revision has, or altered the tables.
     func head(of zone: String, for device: String?) async throws -> ZoneHead? {
         try await reading { pg, served in
             let position = try CataloguePosition.now(of: served.namespace, zone: zone, pg)

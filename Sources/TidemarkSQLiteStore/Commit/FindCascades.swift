@@ -13,6 +13,19 @@ extension ZoneTransaction {
     package func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
         if planted(PlantedBug.takesUnseenChildren) { return [] }
         guard let touched = try staged.cascading(ord, base: base) else { return [] }
+        try staged.refuseLost(ord) { table in
+            try String.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT s.key FROM temp.tidemark_staged AS s
+                        WHERE s.ord = ? AND s.tbl = ? AND s.operation <> 'delete' AND NOT EXISTS (
+                            SELECT 1 FROM main.\(SQLText.name(table.name)) AS t
+                            WHERE \(KeySQL.match(table, key: "s.key", alias: "t."))) LIMIT 1
+                        """
+                ),
+                arguments: [ord, table.name]
+            )
+        }
         try CommitTables.clear("contended", in: db)
         let seen = Self.list(seen)
         for table in schema.tables where !table.references.isEmpty {

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 package import TidemarkCore
+import TidemarkServer
 import TidemarkSQLite
 
 /// What is known of the records in `temp.tidemark_contended`, put together as evidence.
@@ -57,6 +58,19 @@ extension StagedRequest {
             ),
             arguments: [base, ord]
         ).map { ($0["records"], $0["base"]) }
+    }
+
+    /// Refuses a change set of which records are gone that it created or updated: its own
+    /// deletions have taken them along, which their author did not see.
+    ///
+    /// `lost` finds one of a table.
+    package func refuseLost(_ ord: Int, lost: (SyncedTable) throws -> String?) throws {
+        for table in try touchedTables(ord) where !table.references.isEmpty {
+            guard let key = try lost(table) else { continue }
+            throw Violation.conflict([
+                ConflictReason(table: table.name, key: key, columns: [], rule: .parentDeleted)
+            ])
+        }
     }
 
     /// Whether any record is contended.
