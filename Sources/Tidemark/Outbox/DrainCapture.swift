@@ -170,7 +170,8 @@ struct DrainCapture {
         ).execute(arguments: [seq])
         let deleted = try String.fetchSet(
             db.cachedStatement(
-                sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ? AND operation = 'delete'"
+                sql:
+                    "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ? AND operation = 'delete'"
             ),
             arguments: [seq]
         )
@@ -197,8 +198,11 @@ struct DrainCapture {
             } ?? "(before -> \(path(name)))"
         }
         let isToKey = reference.parentColumns == parent.key
-        let here = isToKey ? "d.key" : reference.parentColumns.map { "(d.before -> \(path($0)))" }
-            .joined(separator: " || ',' || ")
+        let here =
+            isToKey
+            ? "d.key"
+            : reference.parentColumns.map { "(d.before -> \(path($0)))" }
+                .joined(separator: " || ',' || ")
         let list = was.joined(separator: " || ',' || ")
         let there = isToKey && was.count > 1 ? "'[' || \(list) || ']'" : list
         let moves = columns.map { "json_type(attributes, \(path($0))) IS NOT NULL" }
