@@ -31,7 +31,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case dropsOutboxOnSnapshot, trustsSnapshot
     // What it does when tables change.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues,
-        losesOwnColumns
+        losesOwnColumns, refusesFormerNames, forgetsRenamedValues
 
     @TaskLocal private static var current: PlantedBug?
 

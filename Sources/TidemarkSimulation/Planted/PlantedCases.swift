@@ -37,6 +37,8 @@ extension PlantedCase {
         PlantedCase(.erasesUnknownColumns, rule: 10, "D", .schema, seed: 1),
         PlantedCase(.dropsRenamedValues, rule: 10, "D", .schema, seed: 1),
         PlantedCase(.losesOwnColumns, rule: 10, "D", .schema, seed: 3),
+        PlantedCase(.refusesFormerNames, rule: 10, "D", .schema, seed: 11),
+        PlantedCase(.forgetsRenamedValues, rule: 10, "D", .schema, seed: 8),
         PlantedCase(.losesConflictRecords, rule: 11, "C", seed: 1),
         PlantedCase(.thawsSentSets, rule: 12, "C", seed: 1),
         PlantedCase(.dropsCreationsDeletedLater, rule: 12, "C", seed: 2),
