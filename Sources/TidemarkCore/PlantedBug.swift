@@ -29,6 +29,9 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
     case dropsOutboxOnSnapshot, trustsSnapshot
+    // What it does when tables change.
+    case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues,
+        losesOwnColumns, refusesFormerNames, forgetsRenamedValues
 
     @TaskLocal private static var current: PlantedBug?
 

@@ -13,6 +13,10 @@ public struct Event: Sendable {
     /// `device` is a name that the recorder gives a *file*, not the UUID in it: a copy of a file is
     /// another device here, whatever it calls itself.
     public enum Kind: Sendable {
+        /// Somebody altered the tables of a file, `server` or a device: they have these columns
+        /// from now on. A new column has its default in every row. Told first before there are any
+        /// rows; never told when no table ever changes.
+        case altered(actor: String, Layout)
         /// A device's file is there, with these rows at this revision: the first event of a device.
         case joined(
             device: String,
@@ -99,6 +103,19 @@ public struct DeviceStep: Sendable {
     /// The conflicts, by change set id, that an app resolved in this step, which may leave the
     /// inbox therefore.
     public let resolved: [String]
+    /// The layouts that the file's bookkeeping is fitted to since this step; nil: as before.
+    public let fit: Fit?
+
+    /// Layouts, each by its place, from 0, among those that were told of its side.
+    public struct Fit: Sendable, Equatable {
+        /// The file's own.
+        public let own: Int
+        /// The zone's, as the file knows it.
+        public let zone: Int
+
+        /// Makes a fit.
+        public init(own: Int, zone: Int) { (self.own, self.zone) = (own, zone) }
+    }
 
     /// Makes a step.
     public init(
@@ -112,12 +129,13 @@ public struct DeviceStep: Sendable {
         conflicts: [ParkedSet]? = nil,
         identities: [IdentityPair] = [],
         captured: Int = 0,
-        resolved: [String] = []
+        resolved: [String] = [],
+        fit: Fit? = nil
     ) {
         (self.device, self.step, self.identity) = (device, step, identity)
         (self.epoch, self.cursor, self.rows) = (epoch, cursor, rows)
         (self.outbox, self.conflicts, self.identities) = (outbox, conflicts, identities)
-        (self.captured, self.resolved) = (captured, resolved)
+        (self.captured, self.resolved, self.fit) = (captured, resolved, fit)
     }
 }
 

@@ -18,6 +18,8 @@ public struct HistoryChecker: Sendable {
     var requests: [Int: Request] = [:]
     /// What the server has answered to requests with a change set, instead of a verdict.
     var errors: [String: Set<String>] = [:]
+    /// The layouts that were told of each file, oldest first.
+    var layouts: [String: [Layout]] = [:]
     var digests: [String: String] = [:]
     var hidden: [String: [String]] = [:]
     var healedAt: Double?
@@ -38,6 +40,7 @@ public struct HistoryChecker: Sendable {
 
     private mutating func take(_ kind: Event.Kind) {
         switch kind {
+        case .altered(let actor, let layout): alter(actor, layout)
         case .joined(let device, let identity, let epoch, let cursor, let rows):
             join(device, identity: identity, epoch: epoch, cursor: cursor, rows)
         case .edited(let device, let changes): edit(device, changes)

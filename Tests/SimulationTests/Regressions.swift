@@ -26,6 +26,29 @@ struct Regression: Sendable, CustomTestStringConvertible {
             found: "the same, in a record that was replaced before the zone got the column"
         ),
         Regression(
+            seed: 8,
+            profile: .schema,
+            found:
+                "the values of a column that an app did not have were forgotten when it was renamed"
+        ),
+        Regression(
+            seed: 11,
+            profile: .schema,
+            found: "an app that never had a column refused answers under the column's former name"
+        ),
+        Regression(
+            seed: 6,
+            profile: .schema,
+            found:
+                "the checker took what was captured of an app's own table for the engine's writing"
+        ),
+        Regression(
+            seed: 26,
+            profile: .schema,
+            rounds: 40,
+            found: "the checker asked the server for columns of a change set that do not travel"
+        ),
+        Regression(
             seed: 3184,
             rounds: 40,
             found:

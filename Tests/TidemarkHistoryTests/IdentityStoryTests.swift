@@ -6,7 +6,7 @@ import TidemarkHistory
     let temporary = team(-1, "\"Lemgo\"")
     let permanent = team(2, "\"Lemgo\"")
     let carla = player(-2, team: -1, "\"Carla\"")
-    var first: OutboxSet { OutboxSet(id: "s", changes: [create(temporary)], wire: "{s}") }
+    var first: OutboxSet { OutboxSet(frozen: "s", changes: [create(temporary)]) }
     var second: OutboxSet {
         OutboxSet(id: "t", after: ["s"], changes: [create(carla)])
     }
@@ -105,7 +105,7 @@ import TidemarkHistory
         var story = Story()
         story.edited("a", temporary.made)
         story.edited("a", carla.made)
-        let frozen = OutboxSet(id: "t", after: ["s"], changes: [create(carla)], wire: "{t}")
+        let frozen = OutboxSet(frozen: "t", after: ["s"], changes: [create(carla)])
         story.stepped("a", "prepare", cursor: 1, outbox: [first, frozen])
         story.sent("a", 1, at: 1, [frozen, first])
         story.expect(.noSilentOverwrite, "the order of the outbox")
@@ -136,9 +136,8 @@ import TidemarkHistory
         var story = RoundTests().committed()
         story.stepped("a", cursor: 2, outbox: [])
         let again = OutboxSet(
-            id: "u",
-            changes: [update(Story.anna, ["name": "\"U\""], base: 2)],
-            wire: "{u}"
+            frozen: "u",
+            changes: [update(Story.anna, ["name": "\"U\""], base: 2)]
         )
         story.edited("a", RoundTests().renamed.to(Story.anna.with(["name": "\"U\""])))
         story.stepped("a", "prepare", cursor: 2, outbox: [again])

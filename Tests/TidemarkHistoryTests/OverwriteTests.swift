@@ -10,9 +10,8 @@ import TidemarkHistory
     func contended(base: Int64 = 1) -> (Story, OutboxSet) {
         var story = Story()
         let set = OutboxSet(
-            id: "s",
-            changes: [update(Story.anna, mine, base: base)],
-            wire: "{s}"
+            frozen: "s",
+            changes: [update(Story.anna, mine, base: base)]
         )
         story.served(
             nil,
@@ -63,7 +62,7 @@ import TidemarkHistory
         var story = Story()
         let carla = player(3, team: 1, "\"Carla\"")
         let all = [Story.kiel, Story.anna, Story.ben]
-        let set = OutboxSet(id: "s", changes: all.map { delete($0, base: 1) }, wire: "{s}")
+        let set = OutboxSet(frozen: "s", changes: all.map { delete($0, base: 1) })
         story.edited("a", Story.kiel.to(nil), Story.anna.to(nil), Story.ben.to(nil))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.served(
@@ -91,9 +90,8 @@ import TidemarkHistory
             replies: [missed, refusal([Story.anna.id: truth])]
         )
         let later = OutboxSet(
-            id: "t",
-            changes: [update(Story.anna, ["name": "\"Annika\""], base: 1)],
-            wire: "{t}"
+            frozen: "t",
+            changes: [update(Story.anna, ["name": "\"Annika\""], base: 1)]
         )
         story.edited("a", Story.anna.with(mine).to(Story.anna.with(["name": "\"Annika\""])))
         story.stepped("a", "prepare", cursor: 1, outbox: [set, later])
@@ -120,7 +118,7 @@ import TidemarkHistory
 
     @Test func `a refusal that nobody caused is found`() {
         var story = Story()
-        let set = OutboxSet(id: "s", changes: [update(Story.anna, mine, base: 1)], wire: "{s}")
+        let set = OutboxSet(frozen: "s", changes: [update(Story.anna, mine, base: 1)])
         story.edited("a", Story.anna.to(Story.anna.with(mine)))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.sent("a", 1, at: 1, [set])
@@ -234,9 +232,8 @@ import TidemarkHistory
         for (column, isFine) in [("a", false), ("b", true)] {
             var story = Story()
             let set = OutboxSet(
-                id: "s",
-                changes: [update(Story.paper, ["a": "7"], base: 1)],
-                wire: "{s}"
+                frozen: "s",
+                changes: [update(Story.paper, ["a": "7"], base: 1)]
             )
             let theirs = Story.paper.with([column: "8"])
             story.edited("a", Story.paper.to(Story.paper.with(["a": "7"])))

@@ -6,7 +6,7 @@ import TidemarkHistory
     let renamed = Story.anna.with(["name": "\"Anne\""])
     let cells = ["name": "\"Anne\""]
     var set: OutboxSet {
-        OutboxSet(id: "s", changes: [update(Story.anna, cells, base: 1)], wire: "{s}")
+        OutboxSet(frozen: "s", changes: [update(Story.anna, cells, base: 1)])
     }
     var reply: Reply { Reply(changeSet: "s", revision: 2, body: "{s at 2}") }
 
@@ -92,12 +92,11 @@ import TidemarkHistory
         var story = Story()
         let other = Story.ben.with(["name": "\"Benjamin\""])
         let both = OutboxSet(
-            id: "s",
+            frozen: "s",
             changes: [
                 update(Story.anna, cells, base: 1),
                 update(Story.ben, ["name": "\"Benjamin\""], base: 1),
-            ],
-            wire: "{s}"
+            ]
         )
         story.edited("a", Story.anna.to(renamed), Story.ben.to(other))
         story.stepped("a", "prepare", cursor: 1, outbox: [both])

@@ -29,8 +29,22 @@ struct Story {
     private(set) var history = History(rules: rules)
     private var time = 0.0
 
+    /// The columns of the tables, and more of the notes, each with its default.
+    static func layout(_ more: Cells = [:]) -> Layout {
+        let null = { (names: [String]) in Cells(uniqueKeysWithValues: names.map { ($0, "null") }) }
+        return Layout([
+            "team": null(["id", "name"]), "player": null(["id", "team_id", "name"]),
+            "note": null(["id", "a", "b"]).merging(more) { $1 },
+        ])
+    }
+
     /// A zone at revision 1 with the rows of the league, and two devices that have joined.
-    init() {
+    ///
+    /// With `alters`, tables are told of, since somebody will alter them.
+    init(alters: Bool = false) {
+        if alters {
+            for actor in ["server", "a", "b"] { add(.altered(actor: actor, Story.layout())) }
+        }
         let rows = [Story.kiel, Story.anna, Story.ben, Story.paper]
         served(nil, revision: 1, rows: rows.map { RowChange($0.id, before: nil, after: $0.row) })
         for device in ["a", "b"] {
@@ -66,7 +80,8 @@ struct Story {
         conflicts: [ParkedSet]? = nil,
         identities: [IdentityPair] = [],
         captured: Int = 0,
-        resolved: [String] = []
+        resolved: [String] = [],
+        fit: DeviceStep.Fit? = nil
     ) {
         add(
             .stepped(
@@ -81,7 +96,8 @@ struct Story {
                     conflicts: conflicts,
                     identities: identities,
                     captured: captured,
-                    resolved: resolved
+                    resolved: resolved,
+                    fit: fit
                 )
             )
         )
@@ -157,6 +173,15 @@ struct Story {
     /// Expects that the checker finds nothing.
     func expectNothing(_ location: SourceLocation = #_sourceLocation) {
         #expect(violations.isEmpty, "\(violations)", sourceLocation: location)
+    }
+}
+
+extension OutboxSet {
+    /// A change set as it is sent: with the bases that its changes have.
+    init(frozen id: String, after: [String] = [], changes: [RecordChange]) {
+        let bases = changes.filter { $0.operation != .create }.compactMap(\.base)
+        let wire = "{\(id)\(bases.map { " \"revision\":\($0)" }.joined())}"
+        self.init(id: id, after: after, changes: changes, wire: wire)
     }
 }
 

@@ -3,6 +3,7 @@ import GRDB
 import Testing
 import Tidemark
 import TidemarkCore
+import TidemarkSQLiteStore
 import TidemarkTestSupport
 
 /// The server's tables have grown; apps of an older version go on syncing.
@@ -57,6 +58,69 @@ import TidemarkTestSupport
         )
         #expect(try await Self.events(of: anna).isEmpty)
         try await cluster.converge(anna, ben)
+    }
+
+    @Test func `case 54: what an old app does not know is renamed at the server, and kept`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        try cluster.writeOutside(
+            Self.grow + """
+                UPDATE notes SET stars = 5 WHERE id = 2;
+                CREATE TABLE prizes (code TEXT PRIMARY KEY, title TEXT);
+                """
+        )
+        try cluster.writeOutside("INSERT INTO prizes VALUES ('a', 'first'), ('b', 'second')")
+        try await anna.engine.sync()
+        // The log names these as they were called then; anna takes them in when they are not.
+        try cluster.writeOutside("UPDATE notes SET stars = 1 WHERE id = 1")
+        try cluster.writeOutside("UPDATE prizes SET title = 'third' WHERE code = 'b'")
+        _ = try await cluster.device("ben")
+        try cluster.writeOutside(
+            """
+            ALTER TABLE notes RENAME COLUMN stars TO rating;
+            ALTER TABLE prizes RENAME COLUMN title TO name
+            """
+        )
+        let store = try EmbeddedStore(
+            path: cluster.zonePath,
+            newEpoch: UUID(),
+            renames: [
+                ColumnRename(table: "notes", old: "stars", new: "rating"),
+                ColumnRename(table: "prizes", old: "title", new: "name"),
+            ]
+        )
+        try await Self.engine(anna, to: store).sync()
+        // An app's release later, without the network.
+        try anna.writeOutside(
+            """
+            ALTER TABLE notes ADD COLUMN rating INTEGER DEFAULT 3;
+            CREATE TABLE prizes (code TEXT PRIMARY KEY, name TEXT)
+            """
+        )
+        let new = try await Self.engine(anna, to: store)
+        #expect(
+            try await anna.rows("SELECT id, rating FROM notes ORDER BY id") == [
+                "1|1", "2|5", "3|3",
+            ]
+        )
+        #expect(
+            try await anna.rows("SELECT code, name FROM prizes ORDER BY code")
+                == ["a|first", "b|third"]
+        )
+        try await new.sync()
+        #expect(try await new.status().conflicts == 0)
+    }
+
+    private static func engine(_ device: TestDevice, to store: EmbeddedStore) async throws
+        -> SyncEngine
+    {
+        try await SyncEngine(
+            DatabasePool(path: device.path),
+            server: "http://cluster.test",
+            transport: InProcessTransport(to: store)
+        )
     }
 
     @Test func `case 55: an old app that replaces whole rows erases nothing that it does not know`()

@@ -8,7 +8,7 @@ import TidemarkSQLite
 /// One transaction, in which nothing is lost:
 ///
 /// 1. What was captured is drained as what it was captured as: under the old tables.
-/// 2. Names that were renamed are renamed in what waits.
+/// 2. Names that were renamed are renamed in what waits, and the zone's in the side table.
 /// 3. Capture is renewed.
 /// 4. Tables and columns that both sides have only now: the zone's values come out of the side
 ///    table into the rows, and what was written here meanwhile becomes edits of this device.
@@ -57,6 +57,9 @@ struct FitSchema {
         for name in step.forgotten { try CaptureTables.forget(name, in: db) }
         try install(new.common)
         try captureRebuilt(step.new)
+        if let served {
+            try UnknownValues.rename(SchemaText.decode(served).history.renames, in: db)
+        }
         try DeviceFile.whileApplying(db) { try take(step) }
         if step.hasLost { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
         try keep(new, served)

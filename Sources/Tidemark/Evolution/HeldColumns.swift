@@ -40,7 +40,7 @@ struct HeldColumns {
 
     /// Puts them back, into the rows that are there.
     func restore() throws {
-        guard !tables.isEmpty else { return }
+        guard !tables.isEmpty, !planted(PlantedBug.losesOwnColumns) else { return }
         try StagedImages.stage(
             "SELECT DISTINCT tbl, key, 'update' AS operation, NULL AS attributes FROM temp.tidemark_held",
             ord: Self.ord,

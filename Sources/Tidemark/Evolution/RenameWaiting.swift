@@ -16,10 +16,13 @@ struct RenameWaiting {
         ]
         for (old, new) in names.sorted(by: { $0.key < $1.key }) {
             for (holder, member) in holders {
+                let renamed =
+                    planted(PlantedBug.dropsRenamedValues)
+                    ? "json_remove(\(member), :old, :new)"
+                    : "json_set(json_remove(\(member), :old), :new, json(\(member) -> :old))"
                 try db.execute(
                     sql: """
-                        UPDATE \(holder) SET \(member) = json_set(
-                            json_remove(\(member), :old), :new, json(\(member) -> :old))
+                        UPDATE \(holder) SET \(member) = \(renamed)
                         WHERE tbl = :tbl AND json_type(\(member), :old) IS NOT NULL
                         """,
                     arguments: [

@@ -47,11 +47,13 @@ struct TakeColumns {
         let wire = schema.difference.wireNames[table.name]?[column.name] ?? column.name
         let fill = schema.history.fills[table.name]?[column.name] ?? "null"
         let standard = try DefaultValue.json(column, in: db)
+        let mine = planted(PlantedBug.fillsOverOwnValues) ? "theirs" : "mine"
+        let both = planted(PlantedBug.sendsOverUnseenValues) ? "mine" : "both"
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_taken (key, col, theirs, mine, kind)
                 SELECT key, :column, theirs, mine, CASE WHEN tidemark_key(mine) = :standard THEN 'theirs'
-                    WHEN filled THEN 'mine' ELSE 'both' END
+                    WHEN filled THEN '\(mine)' ELSE '\(both)' END
                 FROM (
                     SELECT t.key, t.mine, u.key IS NULL OR tidemark_key(u.value) = :fill AS filled,
                         CASE WHEN u.key IS NULL THEN tidemark_decode(:fill) ELSE u.value END AS theirs

@@ -58,6 +58,19 @@ struct UnknownValues {
         }
     }
 
+    /// Lets the values follow columns that the zone has renamed, given by table and former name.
+    static func rename(_ names: [String: [String: String]], in db: Database) throws {
+        if planted(PlantedBug.forgetsRenamedValues) { return }
+        for (table, columns) in names.sorted(by: { $0.key < $1.key }) {
+            for (old, new) in columns.sorted(by: { $0.key < $1.key }) {
+                try db.execute(
+                    sql: "UPDATE OR IGNORE tidemark_unknown SET col = ? WHERE tbl = ? AND col = ?",
+                    arguments: [new, table, old]
+                )
+            }
+        }
+    }
+
     private func copy(_ table: String, key: String, _ column: String?) throws {
         try db.execute(
             sql: """

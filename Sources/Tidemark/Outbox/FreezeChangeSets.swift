@@ -165,6 +165,14 @@ struct FreezeChangeSets {
         if !unserved.isEmpty {
             result = "json_remove(\(result), \(unserved.map(path).joined(separator: ", ")))"
         }
+        if planted(PlantedBug.erasesUnknownColumns),
+            let erased = schema.difference.unknownColumns[table.name]?.first(where: {
+                !$0.isNotNull
+            })
+        {
+            result =
+                "iif(operation = 'update', json_set(\(result), \(path(erased.name)), NULL), \(result))"
+        }
         let names = schema.difference.wireNames[table.name, default: [:]]
         for (own, wire) in names.sorted(by: { $0.key < $1.key }) {
             result = """

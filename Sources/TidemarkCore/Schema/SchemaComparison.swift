@@ -31,6 +31,9 @@ public struct SchemaComparison: Hashable, Sendable {
         history.dropped = served.history.dropped
         history.droppedTables = served.history.droppedTables
         difference.unknownTables = served.tables.filter { !names.contains($0.name) }
+        for table in difference.unknownTables {
+            history.renames[table.name] = served.history.renames[table.name]
+        }
         common = SyncSchema(
             tables: tables,
             policies: served.policies,
@@ -61,8 +64,13 @@ private struct TablePair {
         for name in there where here.contains(name) { localNames[name] = name }
         var aliases: [String: String] = [:]
         for (old, new) in pairs.sorted(by: { $0 < $1 }) {
+            guard here.contains(old) != here.contains(new) else {
+                // The file has neither: what the log calls by the old name is the zone's column.
+                let isZones = !here.contains(old) && there.contains(new) && !there.contains(old)
+                if isZones { aliases[old] = new }
+                continue
+            }
             // Whichever of the two names the file has stands for both.
-            guard here.contains(old) != here.contains(new) else { continue }
             let (mine, other) = here.contains(old) ? (old, new) : (new, old)
             aliases[other] = mine
             if there.contains(other), !there.contains(mine) { localNames[other] = mine }

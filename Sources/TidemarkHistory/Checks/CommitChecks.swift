@@ -31,7 +31,10 @@ extension HistoryChecker {
     private mutating func write(_ commit: Commit) {
         for change in commit.changes {
             let before = zone?.rows[change.record]
-            let after = rules.applied(change, to: before)
+            let after = zone?.layout.fitted(
+                rules.applied(change, to: before),
+                of: change.record.table
+            )
             if change.operation == .delete { counters.deletions += 1 }
             if (before != nil) == (change.operation == .create) {
                 report(
@@ -153,6 +156,10 @@ extension HistoryChecker {
             )
         }
         let deleted = Set(commit.changes.filter { $0.operation == .delete }.map(\.record))
+        for change in commit.changes where change.operation == .update {
+            guard let wanted = asked[change.record] else { continue }
+            checkUnasked(change, wanted, deleted, before[change.record] ?? nil, commit)
+        }
         for change in commit.changes where asked[change.record] == nil {
             let row = (before[change.record] ?? nil) ?? [:]
             let parents = rules.parents(of: change.record.table, row)
@@ -163,6 +170,28 @@ extension HistoryChecker {
                 change.record,
                 expected: "only what change set \(id) asks for",
                 found: "\(change.operation) \(change.cells.text) at revision \(commit.revision)"
+            )
+        }
+    }
+
+    /// An update sets what it asks for; who else writes into its columns is not overwritten.
+    private mutating func checkUnasked(
+        _ change: RecordChange,
+        _ asked: RecordChange,
+        _ deleted: Set<RecordID>,
+        _ before: Cells?,
+        _ commit: Commit
+    ) {
+        guard asked.operation == .update, let before else { return }
+        for column in change.cells.keys.sorted() where asked.cells[column] == nil {
+            let parents = rules.parents(of: change.record.table, before, through: column)
+            guard !parents.contains(where: deleted.contains) else { continue }
+            report(
+                .atomic,
+                "server",
+                change.record,
+                expected: "only what change set \(commit.changeSet ?? "") asks for",
+                found: "\(column)=\(change.cells[column] ?? "") too at revision \(commit.revision)"
             )
         }
     }

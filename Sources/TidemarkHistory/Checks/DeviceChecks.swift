@@ -13,7 +13,7 @@ extension HistoryChecker {
         if let zone {
             compare(rows, zone.state(at: cursor), .dense, name, "the file as joined at \(cursor)")
         }
-        devices[name] = DeviceModel(
+        var device = DeviceModel(
             name: name,
             identity: identity,
             epoch: epoch,
@@ -21,6 +21,10 @@ extension HistoryChecker {
             cursor: cursor,
             rows: Rows(rows, rules: rules)
         )
+        device.layout = layouts[name]?.last
+        // Whoever joins gets the zone's tables with its rows.
+        device.shared = device.layout
+        devices[name] = device
     }
 
     mutating func edit(_ name: String, _ changes: [RowChange]) {
@@ -29,6 +33,10 @@ extension HistoryChecker {
         for change in changes {
             checkBefore(change, device)
             device.rows.set(change.record, change.after, rules: rules)
+            guard device.shared.has(change.record.table) else {
+                device.hasOwnEdits = true
+                continue
+            }
             if device.undrained[change.record] == nil {
                 device.undrained[change.record] = DeviceModel.Undrained(
                     before: change.before,
@@ -54,6 +62,7 @@ extension HistoryChecker {
         (replaced.inbox, replaced.undrained) = (model.inbox, model.undrained)
         (replaced.identities, replaced.own) = (model.identities, model.own)
         replaced.captured = model.captured
+        (replaced.layout, replaced.shared) = (model.layout, model.shared)
         devices[name] = replaced
     }
 
@@ -62,7 +71,8 @@ extension HistoryChecker {
         guard var device = devices.removeValue(forKey: step.device) else { return }
         checkIdentities(step, &device)
         let waiting = device.pending
-        var touched = checkOutbox(step, &device)
+        let fitting = fit(&device, step)
+        var touched = checkOutbox(step, fitting, &device)
         let isApplied = step.cursor != device.cursor || !step.rows.isEmpty || step.conflicts != nil
         touched.formUnion(advance(&device, step))
         for change in step.rows {
@@ -76,8 +86,10 @@ extension HistoryChecker {
         where isApplied || waiting[record] != device.pending[record] {
             touched.insert(record)
         }
+        if let fitting { touched.formUnion(fitting.touched(device)) }
         (device.identity, device.captured) = (step.identity, step.captured)
         checkRows(around: touched, of: &device)
+        checkOwnColumns(step, fitting, &device)
         if let broken = device.rows.brokenReference(around: touched.sorted(), rules: rules) {
             report(
                 .references,

@@ -4,6 +4,7 @@ extension HistoryChecker {
     /// Takes over outbox and inbox; returns the records whose edits were drained.
     mutating func checkOutbox(
         _ step: DeviceStep,
+        _ fitting: Fitting?,
         _ device: inout DeviceModel
     ) -> Set<RecordID> {
         let ids = step.identities.reduce(into: Identities()) {
@@ -14,8 +15,8 @@ extension HistoryChecker {
         let inbox = step.conflicts.map {
             Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         }
-        let drained = drain(step, outbox, ids, &device)
-        checkKept(oldOutbox, outbox, ids, step)
+        let drained = drain(step, outbox, ids, fitting, &device)
+        checkKept(oldOutbox, outbox, ids, device.shared, step)
         if let inbox { checkInbox(inbox, from: oldInbox, ids, step) }
         checkSettled(oldOutbox, outbox, inbox ?? oldInbox, device, step)
         if step.outbox != nil { device.hold(outbox) }
@@ -26,49 +27,55 @@ extension HistoryChecker {
 
     // MARK: New change sets
 
+    /// Edits of one record, under the ids that it has after the step.
+    typealias Edit = (before: Cells?, after: Cells?, cursor: Int64)
+
     /// The change sets seen for the first time are exactly the edits made since the last drain.
     private mutating func drain(
         _ step: DeviceStep,
         _ outbox: [OutboxSet],
         _ ids: Identities,
+        _ fitting: Fitting?,
         _ device: inout DeviceModel
     ) -> Set<RecordID> {
-        let parked = (step.conflicts ?? []).filter { !device.own.contains($0.id) }
+        var parked = (step.conflicts ?? []).filter { !device.own.contains($0.id) }
+        if let fitting { checkSetAside(fitting, ids, &parked, step, &device) }
         let fresh =
             outbox.filter { !device.own.contains($0.id) }
             + parked.map { OutboxSet(id: $0.id, changes: $0.changes) }
-        guard step.captured == 0 || !fresh.isEmpty else {
-            if device.undrained.isEmpty, step.captured > device.captured { reportEcho(step) }
+        // To fit the file is to drain it first.
+        guard fitting != nil || step.captured == 0 || !fresh.isEmpty else {
+            let isEdited = device.hasOwnEdits || !device.undrained.isEmpty
+            if !isEdited, step.captured > device.captured { reportEcho(step) }
             return []
         }
-        let undrained = Dictionary(
-            device.undrained.map { record, edit in
-                (
-                    rules.translated(record, ids),
-                    (
-                        before: edit.before.map {
-                            rules.translated($0, of: record.table, ids)
-                        },
-                        after: device.rows[record].map {
-                            rules.translated($0, of: record.table, ids)
-                        }, cursor: edit.cursor
-                    )
-                )
-            },
-            uniquingKeysWith: { first, _ in first }
-        )
-        for (record, edit) in undrained.sorted(by: { $0.key < $1.key }) {
-            let changes = fresh.flatMap(\.changes).filter { $0.record == record }
-            let made = changes.reduce(edit.before) { rules.applied($1, to: $0) }
-            guard made != edit.after else { continue }
-            report(
-                .intentKept,
-                step.device,
-                record,
-                expected: "its edit from \(edit.before.text) to \(edit.after.text) in the outbox",
-                found: changes.isEmpty ? "no change set with it" : made.text
+        var undrained: [RecordID: Edit] = [:]
+        for (record, edit) in device.undrained {
+            undrained[rules.translated(record, ids)] = (
+                edit.before.map { rules.translated($0, of: record.table, ids) },
+                device.rows[record].map { rules.translated($0, of: record.table, ids) },
+                edit.cursor
             )
         }
+        var touched = Set(device.undrained.keys).union(undrained.keys)
+        var view = device.shared
+        (device.undrained, device.hasOwnEdits) = ([:], false)
+        if let fitting {
+            let taken = taken(by: fitting, ids, undrained, fresh, step, device)
+            if step.captured == 0 {
+                undrained.merge(taken.mapValues(\.whole)) { $1 }
+            } else {
+                view = fitting.before
+                for (record, edit) in taken where edit.isNew {
+                    device.undrained[record] = DeviceModel.Undrained(
+                        before: edit.own.before,
+                        cursor: edit.own.cursor
+                    )
+                }
+            }
+            touched.formUnion(taken.keys)
+        }
+        checkDrained(undrained, fresh, view, step)
         for set in fresh {
             // Of a record that several sets change, nobody saw the rows in between.
             let alone = undrained.filter { record, _ in
@@ -78,9 +85,33 @@ extension HistoryChecker {
             register(set, undrained.mapValues(\.cursor), outbox, step, device)
             device.own.insert(set.id)
         }
-        let touched = Set(device.undrained.keys).union(undrained.keys)
-        device.undrained = [:]
         return touched
+    }
+
+    /// The new change sets make of each record what the edits have made of it, in all columns that
+    /// travel.
+    private mutating func checkDrained(
+        _ undrained: [RecordID: Edit],
+        _ fresh: [OutboxSet],
+        _ view: Layout?,
+        _ step: DeviceStep
+    ) {
+        for (record, edit) in undrained.sorted(by: { $0.key < $1.key }) {
+            let changes = fresh.flatMap(\.changes).filter { $0.record == record }
+            let (before, after) = (
+                view.fitted(edit.before, of: record.table),
+                view.fitted(edit.after, of: record.table)
+            )
+            let made = changes.reduce(edit.before) { rules.applied($1, to: $0) }
+            guard view.fitted(made, of: record.table) != after else { continue }
+            report(
+                .intentKept,
+                step.device,
+                record,
+                expected: "its edit from \(before.text) to \(after.text) in the outbox",
+                found: changes.isEmpty ? "no change set with it" : made.text
+            )
+        }
     }
 
     /// An update sets the columns that were changed and no others, or it would overwrite what
@@ -155,8 +186,7 @@ extension HistoryChecker {
             after: Set(set.after).union(predecessors(of: set, among: earlier)),
             seen: seen,
             incarnation: device.incarnation,
-            own: device.own.union([set.id]),
-            wire: set.wire
+            own: device.own.union([set.id])
         )
     }
 
@@ -191,6 +221,7 @@ extension HistoryChecker {
         _ old: [OutboxSet],
         _ new: [OutboxSet],
         _ ids: Identities,
+        _ shared: Layout?,
         _ step: DeviceStep
     ) {
         guard step.outbox != nil else { return }
@@ -198,7 +229,9 @@ extension HistoryChecker {
         for set in new {
             if let wire = set.wire, sets[set.id]?.wire == nil {
                 sets[set.id]?.wire = wire
-                checkBases(of: set, wire, step)
+                let changes = shared.part(set.changes)
+                sets[set.id]?.changes = changes
+                checkBases(of: changes, wire, set.id, step)
             }
             if let frozen = sets[set.id]?.wire, frozen != set.wire {
                 report(
@@ -226,16 +259,21 @@ extension HistoryChecker {
     }
 
     /// What is sent says of each record the revision at which it was edited.
-    private mutating func checkBases(of set: OutboxSet, _ wire: String, _ step: DeviceStep) {
+    private mutating func checkBases(
+        of changes: [RecordChange],
+        _ wire: String,
+        _ id: String,
+        _ step: DeviceStep
+    ) {
         let told = wire.split(separator: "\"revision\":", omittingEmptySubsequences: false)
             .dropFirst().map { String($0.prefix { $0.isNumber }) }.sorted()
-        let due = set.changes.filter { $0.operation != .create }.compactMap(\.base)
+        let due = changes.filter { $0.operation != .create }.compactMap(\.base)
             .map(String.init).sorted()
         guard told != due else { return }
         report(
             .noSilentOverwrite,
             step.device,
-            "change set \(set.id)",
+            "change set \(id)",
             expected: "the bases \(due.joined(separator: ", "))",
             found: told.joined(separator: ", ")
         )
@@ -274,6 +312,8 @@ extension HistoryChecker {
                 )
             } else if revision != nil {
                 checkMapped(set, device, step)
+            } else if set.wire == nil, device.shared.part(set.changes).isEmpty {
+                forget(set, new)
             } else {
                 report(
                     .intentKept,
@@ -283,6 +323,15 @@ extension HistoryChecker {
                     found: "gone from the outbox without a verdict"
                 )
             }
+        }
+    }
+
+    /// Of a change set that sets only what the zone has no place for nothing travels: what builds
+    /// on it builds on what it built on itself.
+    private mutating func forget(_ set: OutboxSet, _ waiting: [OutboxSet]) {
+        let after = sets[set.id]?.after ?? []
+        for other in waiting where sets[other.id]?.after.remove(set.id) != nil {
+            sets[other.id]?.after.formUnion(after)
         }
     }
 
@@ -329,7 +378,10 @@ extension HistoryChecker {
         checkParkingCause(set.id, device, step)
         guard let truth = zone?.verdicts[set.id]?.truth else { return }
         for item in parked.items {
-            guard let told = truth[item.record], told != item.theirs else { continue }
+            guard
+                let told = truth[item.record].map({ told in told.map { part($0, item, device) } }),
+                told != item.theirs.map({ part($0, item, device) })
+            else { continue }
             report(
                 .intentKept,
                 step.device,
@@ -338,6 +390,10 @@ extension HistoryChecker {
                 found: item.theirs.text
             )
         }
+    }
+
+    private func part(_ cells: Cells, _ item: ParkedSet.Item, _ device: DeviceModel) -> Cells {
+        device.shared.part(cells, of: item.record.table)
     }
 
     /// The inbox keeps what each change set wanted, whole.

@@ -2,8 +2,9 @@
 extension HistoryChecker {
     mutating func checkRows(around records: Set<RecordID>, of device: inout DeviceModel) {
         var strays: [RecordID] = []
-        for record in records where device.undrained[record] == nil {
-            if device.rows[record] == shown(record, device) {
+        for record in records
+        where device.undrained[record] == nil && device.shared.has(record.table) {
+            if visible(record, device) == shown(record, device) {
                 device.hiding.remove(record)
             } else {
                 strays.append(record)
@@ -18,7 +19,7 @@ extension HistoryChecker {
             let pending = device.pending[record] ?? []
             // What was hidden once stays so until an answer is taken in, also when it would fit.
             let isHidden = mayHide || device.hiding.contains(record)
-            if isHidden, isPart(device.rows[record], of: pending, on: device.confirmed[record]) {
+            if isHidden, isPart(record, of: pending, device) {
                 counters.hiddenChanges += 1
                 device.hiding.insert(record)
                 continue
@@ -31,21 +32,27 @@ extension HistoryChecker {
                     ? "the row at revision \(device.cursor), \(shown(record, device).text)"
                     : "its waiting edit on top of revision \(device.cursor), "
                         + shown(record, device).text,
-                found: device.rows[record].text
+                found: visible(record, device).text
             )
         }
     }
 
-    /// What the server confirmed, with what waits on top.
+    /// What the server confirmed, with what waits on top, as far as the file has columns for it.
     private func shown(_ record: RecordID, _ device: DeviceModel) -> Cells? {
-        (device.pending[record] ?? []).reduce(device.confirmed[record]) {
+        let row = (device.pending[record] ?? []).reduce(device.confirmed[record]) {
             rules.applied($1, to: $0)
         }
+        return device.shared.fitted(row, of: record.table)
+    }
+
+    /// What the file shows of the zone's columns.
+    private func visible(_ record: RecordID, _ device: DeviceModel) -> Cells? {
+        device.shared.fitted(device.rows[record], of: record.table)
     }
 
     /// Whether all that waits can be shown at once: no unique value twice, no reference to nothing.
     private func fits(_ device: DeviceModel) -> Bool {
-        var all = device.confirmed
+        var all = device.confirmed.filter { device.shared.has($0.key.table) }
         for record in device.pending.keys { all[record] = shown(record, device) }
         let rows = Rows(all, rules: rules)
         guard rows.brokenReference(around: all.keys, rules: rules) == nil else { return false }
@@ -63,11 +70,19 @@ extension HistoryChecker {
     }
 
     /// Whether a row is what some of the waiting changes make, the others being hidden.
-    private func isPart(_ row: Cells?, of pending: [RecordChange], on base: Cells?) -> Bool {
+    private func isPart(
+        _ record: RecordID,
+        of pending: [RecordChange],
+        _ device: DeviceModel
+    ) -> Bool {
         guard pending.count < 10 else { return true }
+        let row = visible(record, device)
         return (0..<(1 << pending.count)).contains { choice in
             let shown = pending.enumerated().filter { choice & (1 << $0.offset) != 0 }
-            return row == shown.reduce(base) { rules.applied($1.element, to: $0) }
+            let made = shown.reduce(device.confirmed[record]) {
+                rules.applied($1.element, to: $0)
+            }
+            return row == device.shared.fitted(made, of: record.table)
         }
     }
 }

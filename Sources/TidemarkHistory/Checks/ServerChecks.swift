@@ -28,6 +28,7 @@ extension HistoryChecker {
         zone = ZoneModel(
             epoch: step.epoch,
             revision: step.revision,
+            layout: layouts["server"]?.last,
             rows: Rows(rows, rules: rules)
         )
     }

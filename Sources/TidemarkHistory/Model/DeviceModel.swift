@@ -3,7 +3,7 @@ struct DeviceModel: Sendable {
     /// Edits of one record that are not in the outbox yet.
     struct Undrained: Sendable {
         /// The row before the first of them.
-        let before: Cells?
+        var before: Cells?
         /// The revision that the file was at then.
         let cursor: Int64
     }
@@ -14,7 +14,11 @@ struct DeviceModel: Sendable {
     /// The incarnation of the zone that the cursor belongs to.
     var incarnation: Int
     var cursor: Int64
-    /// The zone's rows at the cursor.
+    /// The columns of its tables; nil: nobody ever alters them.
+    var layout: Layout?
+    /// What of them the zone has too, as far as the file knows: what travels.
+    var shared: Layout?
+    /// The zone's rows at the cursor, with all the zone's columns.
     var confirmed: [RecordID: Cells]
     /// The rows that are in the file.
     var rows: Rows
@@ -22,9 +26,13 @@ struct DeviceModel: Sendable {
     var inbox: [String: ParkedSet] = [:]
     var undrained: [RecordID: Undrained] = [:]
     var captured = 0
+    /// Whether somebody has written into tables that only this file has since the last drain.
+    var hasOwnEdits = false
     /// Records that do not show all that waits for them, since it did not fit when it was looked at
     /// last.
     var hiding: Set<RecordID> = []
+    /// Rows that the engine took out, as they were: what only this file has in them may come back.
+    var gone: [RecordID: Cells] = [:]
     var identities: Identities = [:]
     /// Every change set that was ever made in this file.
     var own: Set<String> = []
@@ -44,6 +52,17 @@ struct DeviceModel: Sendable {
         confirmed = rows.all
     }
 
+    /// The tables have other columns: a new one has its default in every row.
+    mutating func alter(_ layout: Layout, rules: Rules) {
+        self.layout = layout
+        var altered: [RecordID: Cells] = [:]
+        for (record, row) in rows.all { altered[record] = layout.fitted(row, of: record.table) }
+        rows = Rows(altered, rules: rules)
+        for (record, edit) in undrained {
+            undrained[record]?.before = self.layout.fitted(edit.before, of: record.table)
+        }
+    }
+
     /// Takes over the outbox that was found.
     mutating func hold(_ sets: [OutboxSet]) {
         outbox = sets
@@ -56,10 +75,10 @@ struct DeviceModel: Sendable {
 struct AuthoredSet: Sendable {
     /// The file that made it.
     let device: String
-    /// What it does, with the keys of that time.
-    let changes: [RecordChange]
+    /// What it does, with the keys of that time; once it is frozen, what of it travels.
+    var changes: [RecordChange]
     /// The change sets that it names, and those that it builds on.
-    let after: Set<String>
+    var after: Set<String>
     /// The revision that the file was at when each record was edited.
     var seen: [RecordID: Int64]
     /// The incarnation of the zone that `seen` belongs to.

@@ -55,10 +55,15 @@ extension Rules {
         )
     }
 
-    /// The records that a row refers to.
-    func parents(of table: String, _ row: Cells) -> [RecordID] {
+    /// The records that a row refers to, or those of them through one column.
+    func parents(
+        of table: String,
+        _ row: Cells,
+        through column: String? = nil
+    ) -> [RecordID] {
         guard let references = self.table(table)?.references else { return [] }
         return references.compactMap { reference in
+            if let column, !reference.columns.contains(column) { return nil }
             var parts: [String] = []
             for column in reference.columns {
                 guard let cell = row[column], cell != "null" else { return nil }

@@ -4,7 +4,7 @@ struct ZoneModel: Sendable {
     struct Version: Sendable {
         let revision: Int64
         /// nil: gone.
-        let row: Cells?
+        var row: Cells?
         /// The columns that an update set; nil for a creation or deletion.
         let columns: Set<String>?
         let changeSet: String?
@@ -30,6 +30,8 @@ struct ZoneModel: Sendable {
     /// Raised by every restore: the same epoch, or revision, may then mean another history.
     var incarnation = 0
     var latest: Int64
+    /// The columns of its tables; nil: nobody ever alters them.
+    var layout: Layout?
     var rows: Rows
     var versions: [RecordID: [Version]] = [:]
     /// The records that each revision touched.
@@ -41,8 +43,8 @@ struct ZoneModel: Sendable {
     /// For each incarnation but the first, the revision up to which its history is the one before.
     var commonUpTo: [Int64] = []
 
-    init(epoch: String, revision: Int64, rows: Rows) {
-        (self.epoch, latest, self.rows) = (epoch, revision, rows)
+    init(epoch: String, revision: Int64, layout: Layout?, rows: Rows) {
+        (self.epoch, latest, self.layout, self.rows) = (epoch, revision, layout, rows)
         for (record, row) in rows.all {
             versions[record] = [
                 Version(revision: revision, row: row, columns: nil, changeSet: nil)
@@ -91,6 +93,27 @@ struct ZoneModel: Sendable {
             $0.value.revision.map { $0 <= last } ?? ($0.value.decided < last)
         }
         assigned = assigned.mapValues { $0.mapValues { $0.filter { $0.value.revision <= last } } }
+    }
+
+    /// Its tables have other columns: a new one has had its default in every row ever since, as
+    /// devices that learn of it later have to find it at their revision.
+    mutating func alter(_ layout: Layout, rules: Rules) {
+        self.layout = layout
+        versions = Dictionary(
+            uniqueKeysWithValues: versions.map { record, versions in
+                let altered = versions.map { version in
+                    var version = version
+                    version.row = version.row.map { row in
+                        layout.fitted(row, of: record.table)?.merging(row) { $1 } ?? row
+                    }
+                    return version
+                }
+                return (record, altered)
+            }
+        )
+        var altered: [RecordID: Cells] = [:]
+        for (record, row) in rows.all { altered[record] = layout.fitted(row, of: record.table) }
+        rows = Rows(altered, rules: rules)
     }
 
     /// Whether a revision means the same in this history as in that of an earlier incarnation.

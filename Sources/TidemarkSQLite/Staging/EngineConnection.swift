@@ -74,7 +74,11 @@ package enum Catalog {
                         table.name, column.name, table.key.firstIndex(of: column.name),
                     ])
             }
+            let unknown = Set(
+                schema.difference.unknownColumns[table.name, default: []].map(\.name)
+            )
             for (name, column) in schema.history.renames[table.name, default: [:]] {
+                if planted(PlantedBug.refusesFormerNames), unknown.contains(column) { continue }
                 try db.execute(
                     sql: "INSERT INTO temp.tidemark_alias VALUES (?, ?, ?)",
                     arguments: [table.name, name, column]

@@ -4,24 +4,49 @@ import TidemarkHistory
 /// All rows of a file, read by plain `SELECT`, in one canonical form: what an observer sees who
 /// knows nothing of the engine.
 struct FileImage: Hashable {
-    /// For each table of ``ZoneSchema`` its rows in key order, as bytes.
+    /// The version of the tables; see ``Migrations/versions``.
+    let version: Int
+    /// For each table its rows in key order, as bytes.
     private(set) var tables: [[UInt8]] = []
 
     /// No rows.
-    static let empty = FileImage(tables: ZoneSchema.tables.map { _ in [] })
+    static func empty(version: Int = 0) -> FileImage {
+        FileImage(version: version, tables: Migrations.versions[version].map { _ in [] })
+    }
 
-    private init(tables: [[UInt8]]) { self.tables = tables }
+    private init(version: Int, tables: [[UInt8]]) {
+        (self.version, self.tables) = (version, tables)
+    }
 
     /// Reads the rows.
-    init(_ db: Database) throws {
-        tables = try ZoneSchema.tables.map {
+    init(_ db: Database, version: Int = 0) throws {
+        self.version = version
+        tables = try Migrations.versions[version].map {
             try RowBytes.read($0.rowsSQL, columns: $0.columns.count, in: db)
         }
     }
 
+    private var shape: [ZoneSchema.Table] { Migrations.versions[version] }
+
+    /// The same rows in the tables of a later version: what is new has its default everywhere.
+    func migrated(to version: Int) -> FileImage {
+        let new = Migrations.versions[version].map { table -> [UInt8] in
+            guard let index = shape.firstIndex(where: { $0.name == table.name }) else { return [] }
+            let added = table.columns.dropFirst(shape[index].columns.count).map {
+                RowBytes.encode(json: table.defaults[$0] ?? "null")
+            }
+            return RowBytes.append(
+                Array(added.joined()),
+                to: tables[index],
+                columns: shape[index].columns.count
+            )
+        }
+        return FileImage(version: version, tables: new)
+    }
+
     /// The rows of a table, each as its values in canonical JSON.
     func rows(_ index: Int) -> [[String]] {
-        RowBytes.rows(tables[index], columns: ZoneSchema.tables[index].columns.count)
+        RowBytes.rows(tables[index], columns: shape[index].columns.count)
             .map { $0.map(\.json) }
     }
 
@@ -34,7 +59,7 @@ struct FileImage: Hashable {
 
     /// All rows as readable lines.
     var lines: [String] {
-        ZoneSchema.tables.enumerated().flatMap { index, table in
+        shape.enumerated().flatMap { index, table in
             rows(index).map { row in
                 "\(table.name) "
                     + zip(table.columns, row).map { "\($0)=\($1)" }.joined(separator: " ")
@@ -42,7 +67,8 @@ struct FileImage: Hashable {
         }
     }
 
-    /// What has become of the rows since another image, tables and keys in order.
+    /// What has become of the rows since another image of the same version, tables and keys in
+    /// order.
     func changes(since old: FileImage) -> [RowChange] {
         tables.indices.filter { tables[$0] != old.tables[$0] }.flatMap { index in
             let (before, after) = (old.records(index), records(index))
@@ -52,7 +78,7 @@ struct FileImage: Hashable {
     }
 
     private func records(_ index: Int) -> [RecordID: Cells] {
-        let table = ZoneSchema.tables[index]
+        let table = shape[index]
         var records: [RecordID: Cells] = [:]
         for row in rows(index) {
             let parts = table.key.map { row[$0] }

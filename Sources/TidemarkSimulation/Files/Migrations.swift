@@ -1,70 +1,138 @@
-import GRDB
+import TidemarkCore
+import TidemarkHistory
 
 /// How the tables of worlds of the profile `schema` grow: each app and the server migrate when they
 /// like, and in the end all have.
 enum Migrations {
-    /// A step from one version to the next, and what is written into what is new.
+    /// A step from one version to the next.
     struct Step {
         let sql: String
+        /// What the migration writes into the rows.
+        var backfill = ""
+        /// Columns that are renamed.
+        var renames: [ColumnRename] = []
+        /// What can be written into what is new.
         let statements: [Statement]
+        /// The names of statements that name what is no longer there.
+        var retired: Set<String> = []
+        /// What it does to the tables, for a reader who knows nothing of the engine.
+        let alter: @Sendable (inout [ZoneSchema.Table]) -> Void
     }
 
-    static let steps: [Step] = [
-        Step(
-            sql: """
-                ALTER TABLE team ADD COLUMN town TEXT DEFAULT 'nowhere';
-                ALTER TABLE player ADD COLUMN stars INTEGER DEFAULT 3;
-                """,
-            statements: [
-                Statement("town", "UPDATE team SET town = ?1 WHERE id = \(Statements.team2)"),
-                Statement("no town", "UPDATE team SET town = NULL WHERE id = \(Statements.team2)"),
-                Statement("stars", "UPDATE player SET stars = ?4 WHERE id % 3 = ?3 % 3"),
-            ]
-        ),
-        Step(
-            sql: """
-                CREATE TABLE medal (
-                    id INTEGER PRIMARY KEY, player_id INTEGER NOT NULL REFERENCES player ON DELETE CASCADE,
-                    kind TEXT);
-                CREATE INDEX medal_player ON medal (player_id);
-                ALTER TABLE team ADD COLUMN motto TEXT NOT NULL DEFAULT 'none';
-                """,
-            statements: [
-                Statement(
-                    "new medal",
-                    "INSERT INTO medal (player_id, kind) SELECT id, ?1 FROM player WHERE id = \(Statements.player2)"
-                ),
-                Statement("other medal", "UPDATE medal SET kind = ?1 WHERE id % 3 = ?3 % 3"),
-                Statement("no medal", "DELETE FROM medal WHERE player_id = \(Statements.player2)"),
-                Statement("motto", "UPDATE team SET motto = ?1 WHERE id = \(Statements.team2)"),
-            ]
-        ),
-    ]
+    static let steps = [columns, table, renamed]
+
+    private static let columns = Step(
+        sql: """
+            ALTER TABLE team ADD COLUMN town TEXT DEFAULT 'nowhere';
+            ALTER TABLE player ADD COLUMN stars INTEGER DEFAULT 3;
+            """,
+        statements: [
+            Statement("town", "UPDATE team SET town = ?1 WHERE id = \(Statements.team2)"),
+            Statement("no town", "UPDATE team SET town = NULL WHERE id = \(Statements.team2)"),
+            Statement("stars", "UPDATE player SET stars = ?4 WHERE id % 3 = ?3 % 3"),
+        ]
+    ) { tables in
+        tables[0].add("town", default: "\"nowhere\"")
+        tables[1].add("stars", default: "3")
+    }
+
+    private static let table = Step(
+        sql: """
+            CREATE TABLE medal (
+                id INTEGER PRIMARY KEY, player_id INTEGER NOT NULL REFERENCES player ON DELETE CASCADE,
+                kind TEXT);
+            CREATE INDEX medal_player ON medal (player_id);
+            ALTER TABLE team ADD COLUMN motto TEXT NOT NULL DEFAULT 'none';
+            """,
+        statements: [
+            Statement(
+                "new medal",
+                "INSERT INTO medal (player_id, kind) SELECT id, ?1 FROM player WHERE id = \(Statements.player2)"
+            ),
+            Statement("other medal", "UPDATE medal SET kind = ?1 WHERE id % 3 = ?3 % 3"),
+            Statement("no medal", "DELETE FROM medal WHERE player_id = \(Statements.player2)"),
+            Statement("motto", "UPDATE team SET motto = ?1 WHERE id = \(Statements.team2)"),
+        ]
+    ) { tables in
+        var medal = ZoneSchema.Table("medal", ["id", "player_id", "kind"], key: [0])
+        medal.hasAssignedKeys = true
+        medal.references = [("player_id", "player")]
+        tables.append(medal)
+        tables[0].add("motto", default: "\"none\"")
+    }
+
+    private static let renamed = Step(
+        sql: """
+            ALTER TABLE team RENAME COLUMN town TO city;
+            ALTER TABLE player ADD COLUMN height REAL DEFAULT 1.5;
+            CREATE TABLE prize (code TEXT PRIMARY KEY, title TEXT, worth INTEGER DEFAULT 1);
+            """,
+        backfill: "UPDATE team SET motto = 'm' || rank WHERE rank IS NOT NULL",
+        renames: [ColumnRename(table: "team", old: "town", new: "city")],
+        statements: [
+            Statement("city", "UPDATE team SET city = ?1 WHERE id = \(Statements.team2)"),
+            Statement("no city", "UPDATE team SET city = NULL WHERE id = \(Statements.team2)"),
+            Statement(
+                "height",
+                "UPDATE player SET height = ?4 + 0.1 WHERE id = \(Statements.player2)"
+            ),
+            Statement(
+                "prize",
+                """
+                INSERT INTO prize (code, title) VALUES ('p' || ?4, ?1)
+                ON CONFLICT (code) DO UPDATE SET title = excluded.title
+                """
+            ),
+            Statement("worth", "UPDATE prize SET worth = ?3 WHERE code = 'p' || ?4"),
+            Statement("no prize", "DELETE FROM prize WHERE code = 'p' || ?4"),
+        ],
+        retired: ["town", "no town"]
+    ) { tables in
+        tables[0].rename("town", to: "city")
+        tables[1].add("height", default: "1.5")
+        var prize = ZoneSchema.Table(
+            "prize",
+            ["code", "title", "worth"],
+            key: [0],
+            defaults: ["worth": "1"]
+        )
+        prize.isText = true
+        tables.append(prize)
+    }
+
+    /// The tables of each version.
+    static let versions: [[ZoneSchema.Table]] = steps.reduce(into: [ZoneSchema.tables]) {
+        var next = $0[$0.count - 1]
+        $1.alter(&next)
+        $0.append(next)
+    }
+
+    /// The tables of a version, as the history is told of them.
+    static func layout(_ version: Int) -> Layout {
+        Layout(
+            Dictionary(
+                uniqueKeysWithValues: versions[version].map { table in
+                    let columns = table.columns.map { ($0, table.defaults[$0] ?? "null") }
+                    return (table.name, Cells(uniqueKeysWithValues: columns))
+                }
+            )
+        )
+    }
+
+    /// The first name of each renamed column, by table and by what it was renamed to.
+    static let formerNames: [String: [String: String]] = steps.flatMap(\.renames).reduce(into: [:])
+    {
+        $0[$1.table, default: [:]][$1.new] = $1.old
+    }
+
+    /// What the app of a version declares as renamed.
+    static func renames(_ version: Int) -> [ColumnRename] {
+        steps.prefix(version).flatMap(\.renames)
+    }
 
     /// What can be written into the tables of a version, besides ``Statements/all``.
     static func statements(_ version: Int) -> [Statement] {
-        steps.prefix(version).flatMap(\.statements)
-    }
-
-    /// All rows of all tables but the bookkeeping, with all columns, read by plain `SELECT`.
-    static func rows(_ db: Database) throws -> [(table: String, bytes: [UInt8])] {
-        let tables = try String.fetchAll(
-            db,
-            sql: """
-                SELECT name FROM main.sqlite_master WHERE type = 'table'
-                    AND name NOT LIKE 'tidemark~_%' ESCAPE '~' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
-                ORDER BY name
-                """
-        )
-        return try tables.map { table in
-            let columns = try String.fetchAll(
-                db,
-                sql: "SELECT name FROM pragma_table_info(?) ORDER BY pk = 0, pk, name",
-                arguments: [table]
-            )
-            let list = columns.joined(separator: ", ")
-            let sql = "SELECT \(list) FROM main.\(table) ORDER BY \(list)"
-            return (table, try RowBytes.read(sql, columns: columns.count, in: db))
-        }
+        let retired = steps.prefix(version).reduce(Set<String>()) { $0.union($1.retired) }
+        return steps.prefix(version).flatMap(\.statements).filter { !retired.contains($0.name) }
     }
 }

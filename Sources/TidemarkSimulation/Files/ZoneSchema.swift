@@ -4,8 +4,10 @@ enum ZoneSchema {
     /// A table, as a reader needs it who knows nothing of the engine.
     struct Table {
         let name: String
-        /// All columns, in table order.
-        let columns: [String]
+        /// All columns, in table order, by the names that they had first.
+        private(set) var columns: [String]
+        /// What a row has in a column that it does not set, in canonical JSON; NULL if not here.
+        private(set) var defaults: [String: String]
         /// The key's columns among them.
         let key: [Int]
         /// Whether the server gives the keys.
@@ -14,14 +16,39 @@ enum ZoneSchema {
         var isText = false
         var references: [(column: String, parent: String)] = []
         var unique: [[String]] = []
+        /// The names that columns were renamed to.
+        private(set) var renames: [String: String] = [:]
         /// The query for all rows in key order.
-        let rowsSQL: String
+        private(set) var rowsSQL = ""
 
-        init(_ name: String, _ columns: [String], key: [Int]) {
+        init(
+            _ name: String,
+            _ columns: [String],
+            key: [Int],
+            defaults: [String: String] = [:]
+        ) {
             (self.name, self.columns, self.key) = (name, columns, key)
-            let order = key.map { columns[$0] }.joined(separator: ", ")
-            rowsSQL =
-                "SELECT \(columns.joined(separator: ", ")) FROM main.\(name) ORDER BY \(order)"
+            self.defaults = defaults
+            makeSQL()
+        }
+
+        /// Adds a column.
+        mutating func add(_ column: String, default value: String) {
+            columns.append(column)
+            defaults[column] = value
+            makeSQL()
+        }
+
+        /// Renames a column.
+        mutating func rename(_ column: String, to name: String) {
+            renames[column] = name
+            makeSQL()
+        }
+
+        private mutating func makeSQL() {
+            let names = columns.map { renames[$0] ?? $0 }
+            let order = key.map { names[$0] }.joined(separator: ", ")
+            rowsSQL = "SELECT \(names.joined(separator: ", ")) FROM main.\(name) ORDER BY \(order)"
         }
 
         /// The columns that hold ids which the server gives: the key, or a reference to one.
@@ -61,7 +88,12 @@ enum ZoneSchema {
         var team = Table("team", ["id", "name", "rank"], key: [0])
         team.hasAssignedKeys = true
         team.unique = [["rank"]]
-        var player = Table("player", ["id", "team_id", "name", "score", "captain_id"], key: [0])
+        var player = Table(
+            "player",
+            ["id", "team_id", "name", "score", "captain_id"],
+            key: [0],
+            defaults: ["score": "0.5"]
+        )
         player.hasAssignedKeys = true
         player.references = [("team_id", "team"), ("captain_id", "player")]
         var tag = Table("tag", ["name", "colour", "title"], key: [0])

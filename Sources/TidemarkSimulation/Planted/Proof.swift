@@ -16,14 +16,20 @@ struct PlantedCase: Sendable {
     /// How a bug is looked for.
     enum Way: Sendable {
         /// In worlds from seeds; the number is a seed that is known to notice it.
-        case worlds(knownSeed: UInt64)
+        case worlds(Profile, knownSeed: UInt64)
         /// By what one peer does to another, in a world where nothing else happens.
         case scenario(Scenario)
     }
 
-    init(_ bug: PlantedBug, rule: Int, _ group: Character, seed: UInt64) {
+    init(
+        _ bug: PlantedBug,
+        rule: Int,
+        _ group: Character,
+        _ profile: Profile = .all,
+        seed: UInt64
+    ) {
         (self.bug, self.rule, self.group) = (bug, rule, group)
-        way = .worlds(knownSeed: seed)
+        way = .worlds(profile, knownSeed: seed)
     }
 
     init(_ bug: PlantedBug, rule: Int, _ group: Character, _ scenario: Scenario) {
@@ -76,13 +82,15 @@ public struct Proof: Sendable {
         }
         switch planted.way {
         case .scenario(let scenario): return try prove(planted, by: scenario)
-        case .worlds(let known):
+        case .worlds(let profile, let known):
             var tried = 0
-            if let finding = try run(planted.bug, seed: known, &tried) {
+            if let finding = try run(planted.bug, profile, seed: known, &tried) {
                 return outcome(planted, "seed \(known)", finding, tried)
             }
             for seed in 1...seedsMax where searches && seed != known {
-                guard let finding = try run(planted.bug, seed: seed, &tried) else { continue }
+                guard let finding = try run(planted.bug, profile, seed: seed, &tried) else {
+                    continue
+                }
                 return outcome(planted, "seed \(seed)", finding, tried)
             }
             return outcome(planted, nil, nil, tried)
@@ -90,12 +98,18 @@ public struct Proof: Sendable {
     }
 
     /// Runs a world with a bug in it; what it finds is what noticed the bug.
-    private func run(_ bug: PlantedBug, seed: UInt64, _ tried: inout Int) throws -> Finding? {
+    private func run(
+        _ bug: PlantedBug,
+        _ profile: Profile,
+        seed: UInt64,
+        _ tried: inout Int
+    ) throws -> Finding? {
         tried += 1
         return try PlantedBug.withPlanted(bug) {
             do {
                 // Templates of its own, for a bug may be in the files' triggers.
-                return try Simulation.run(.init(seed: seed), FileTemplates()).finding
+                return try Simulation.run(.init(seed: seed, profile: profile), FileTemplates())
+                    .finding
             } catch let finding as Finding {
                 // Found before the first round.
                 return finding

@@ -8,14 +8,23 @@ struct DeviceReading {
     private(set) var cursor: Int64 = 0
     /// Captured changes that are not in the outbox yet.
     private(set) var captured = 0
+    /// The tables that the bookkeeping is fitted to, the file's and the zone's, as it notes them;
+    /// read where tables change.
+    private(set) var fitted: Fitted?
     /// The connection's count of changed rows when this was read.
     private(set) var changes = 0
     private var outbox: [[UInt8]] = []
     private var inbox: [[UInt8]] = []
     private var identities: Set<IdentityPair> = []
 
+    /// A file's tables and the zone's, each as text.
+    struct Fitted: Equatable {
+        let own: String
+        let zone: String
+    }
+
     /// Reads the file; what is told with each step is what differs from `old`.
-    init(_ db: Database, after old: DeviceReading?) throws {
+    init(_ db: Database, after old: DeviceReading?, readsTables: Bool) throws {
         let row = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -28,6 +37,7 @@ struct DeviceReading {
         guard let row else { throw Finding("I9", "device", "its bookkeeping is gone") }
         (identity, epoch, cursor, captured) = (row[0], row[1], row[2], row[3])
         changes = db.totalChangesCount
+        if readsTables { fitted = try Self.readFitted(db) }
         outbox = try Self.outboxSQL.map { try RowBytes.read($0.sql, columns: $0.columns, in: db) }
         inbox = try Self.inboxSQL.map { try RowBytes.read($0.sql, columns: $0.columns, in: db) }
         identities = old?.identities ?? []
@@ -36,6 +46,13 @@ struct DeviceReading {
             db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM tidemark_idmap")
         )
         identities = Set(pairs.map { IdentityPair($0[0], temporary: $0[1], permanent: $0[2]) })
+    }
+
+    private static func readFitted(_ db: Database) throws -> Fitted? {
+        let row = try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT fitted_local, fitted_schema FROM tidemark_device")
+        )
+        return row.map { Fitted(own: $0[0] ?? "", zone: $0[1] ?? "") }
     }
 
     /// Has the file read anew whatever its connection counts: it may be another connection, which
@@ -49,7 +66,8 @@ struct DeviceReading {
         from old: DeviceReading,
         rows: [RowChange],
         captured: Int,
-        resolved: [String]
+        resolved: [String],
+        fit: DeviceStep.Fit? = nil
     ) -> DeviceStep {
         DeviceStep(
             device: device,
@@ -64,7 +82,8 @@ struct DeviceReading {
                 ($0.table, $0.temporary) < ($1.table, $1.temporary)
             },
             captured: captured,
-            resolved: resolved
+            resolved: resolved,
+            fit: fit
         )
     }
 
@@ -102,7 +121,7 @@ struct DeviceReading {
                     RecordChange(
                         RecordID(change[1].text, change[2].text),
                         RecordChange.Operation(rawValue: change[3].text) ?? .update,
-                        WireReading.cells(ofImage: change[4].bytes),
+                        WireReading.cells(ofImage: change[4].bytes, of: change[1].text),
                         base: Int64(change[5].text)
                     )
                 },
@@ -120,9 +139,9 @@ struct DeviceReading {
                     ParkedSet.Item(
                         RecordID(record[1].text, record[2].text),
                         RecordChange.Operation(rawValue: record[3].text),
-                        base: record[4].cells,
-                        mine: record[5].cells,
-                        theirs: record[6].cells
+                        base: record[4].cells(of: record[1].text),
+                        mine: record[5].cells(of: record[1].text),
+                        theirs: record[6].cells(of: record[1].text)
                     )
                 },
                 reasons: row[1].text
@@ -132,6 +151,8 @@ struct DeviceReading {
 }
 
 extension RowBytes.Value {
-    /// The columns of an image; nil for none.
-    fileprivate var cells: Cells? { isNull ? nil : WireReading.cells(ofImage: bytes) }
+    /// The columns of an image of a table's row; nil for none.
+    fileprivate func cells(of table: String) -> Cells? {
+        isNull ? nil : WireReading.cells(ofImage: bytes, of: table)
+    }
 }

@@ -1,5 +1,6 @@
 import GRDB
 import TidemarkHistory
+import TidemarkSQLite
 
 /// Writes the history of a run, from beside the code under test.
 ///
@@ -16,10 +17,12 @@ struct Recorder {
     }
 
     private var checker: HistoryChecker
-    /// Whether what is told is checked; the checker knows no tables that change.
-    private let isChecking: Bool
+    /// Whether tables change.
+    private let migrates: Bool
+    /// The version of the zone's tables, by the text that devices keep of them.
+    private var zoneVersions: [String: Int] = [:]
     private var known: [String: Known] = [:]
-    private var serverImage = FileImage.empty
+    private var serverImage = FileImage.empty()
     private var serverRevision: Int64 = 0
     private var serverEpoch = ""
     private var assigned: [String: Set<IdentityPair>] = [:]
@@ -28,15 +31,18 @@ struct Recorder {
     /// The time of what comes next, in microseconds.
     var now: Int64 = 0
 
-    /// Begins a history of a zone with tables of certain policies.
-    init(policies: [String], isChecking: Bool = true) {
-        self.isChecking = isChecking
-        let tables = zip(ZoneSchema.tables, policies).map { table, policy in
+    /// Begins a history of a zone with tables of certain policies; those that come later have the
+    /// usual one.
+    init(policies: [String], migrates: Bool = false) {
+        self.migrates = migrates
+        let all = Migrations.versions[migrates ? Migrations.steps.count : 0]
+        let tables = all.enumerated().map { index, table in
             Rules.Table(
                 name: table.name,
                 key: table.key.map { table.columns[$0] },
                 hasAssignedKeys: table.hasAssignedKeys,
-                policy: Rules.Policy(rawValue: policy) ?? .reject,
+                policy: policies.indices.contains(index)
+                    ? Rules.Policy(rawValue: policies[index]) ?? .reject : .reject,
                 references: table.references.map {
                     Rules.Reference(columns: [$0.column], parent: $0.parent)
                 },
@@ -51,7 +57,6 @@ struct Recorder {
 
     /// Whatever a run of any kind has to tell; for actions that know more than this recorder.
     mutating func take(_ kind: Event.Kind) throws {
-        guard isChecking else { return }
         let event = Event(at: Double(now) / 1_000_000, kind)
         let count = checker.count
         guard let first = checker.check(event).first else { return }
@@ -66,7 +71,21 @@ struct Recorder {
 
     /// The zone's file is there.
     mutating func began(_ server: SimulatedServer) throws {
+        try noteTables(of: server)
         try served(server, request: nil, .success(nil))
+    }
+
+    /// Somebody altered the server's tables, and it has followed.
+    mutating func altered(_ server: SimulatedServer) throws {
+        serverImage = serverImage.migrated(to: server.version)
+        try noteTables(of: server)
+        try served(server, request: nil, .success(nil))
+    }
+
+    private mutating func noteTables(of server: SimulatedServer) throws {
+        guard migrates else { return }
+        zoneVersions[try SchemaText.encode(server.schema)] = server.version
+        try take(.altered(actor: "server", Migrations.layout(server.version)))
     }
 
     /// The server ran a transaction: for a request, or of its own accord.
@@ -133,7 +152,7 @@ struct Recorder {
     }
 
     private mutating func rowChanges(_ db: Database) throws -> [RowChange] {
-        let image = try FileImage(db)
+        let image = try FileImage(db, version: serverImage.version)
         defer { serverImage = image }
         return image.changes(since: serverImage)
     }
@@ -187,7 +206,7 @@ struct Recorder {
             .snapshot(
                 epoch: header?[0] ?? "",
                 revision: header?[1] ?? 0,
-                rows: FileImage(db).records
+                rows: FileImage(db, version: serverImage.version).records
             )
         )
     }
@@ -196,23 +215,36 @@ struct Recorder {
 
     /// A device's file is there.
     mutating func joined(_ device: SimulatedDevice) throws {
-        let now = try device.access { try look($0, after: nil) }
+        let now = try device.access { try look($0, after: nil, version: device.version) }
         known[device.name] = now
+        if migrates {
+            try take(.altered(actor: device.name, Migrations.layout(device.version)))
+        }
         try take(
             .joined(
                 device: device.name,
                 identity: now.reading.identity,
                 epoch: now.reading.epoch,
                 cursor: now.reading.cursor,
-                rows: now.image.changes(since: .empty)
+                rows: now.image.changes(since: .empty(version: device.version))
             )
         )
+    }
+
+    /// An app's migration has run: it altered the tables, and perhaps wrote into them.
+    mutating func altered(_ device: SimulatedDevice) throws {
+        let image = known[device.name]?.image.migrated(to: device.version)
+        known[device.name]?.image = image ?? .empty(version: device.version)
+        try take(.altered(actor: device.name, Migrations.layout(device.version)))
+        try edited(device)
     }
 
     /// Somebody wrote into a device's file.
     mutating func edited(_ device: SimulatedDevice) throws {
         guard let old = known[device.name] else { return }
-        var now = try device.access { try look($0, after: old.reading) }
+        var now = try device.access {
+            try look($0, after: old.reading, version: device.version)
+        }
         let rows = now.image.changes(since: old.image)
         now.hasUndrained = old.hasUndrained || !rows.isEmpty
         now.requestsSinceHealed = old.requestsSinceHealed
@@ -232,13 +264,14 @@ struct Recorder {
         guard
             var now = try device.access({ db -> Known? in
                 guard db.totalChangesCount != old.reading.changes else { return nil }
-                return try look(db, after: old.reading)
+                return try look(db, after: old.reading, version: device.version)
             })
         else { return }
         let captured = now.reading.captured
+        let fit = try fit(of: device, now.reading, after: old.reading)
         // A capture of an edit that changed nothing is no news.
-        let isNews = old.hasUndrained || captured > old.reading.captured
-        now.hasUndrained = old.hasUndrained && captured > 0
+        let isNews = old.hasUndrained || captured > old.reading.captured || fit != nil
+        now.hasUndrained = (old.hasUndrained || fit != nil) && captured > 0
         now.requestsSinceHealed = old.requestsSinceHealed
         known[device.name] = now
         try take(
@@ -249,7 +282,8 @@ struct Recorder {
                     from: old.reading,
                     rows: now.image.changes(since: old.image),
                     captured: isNews ? captured : 0,
-                    resolved: []
+                    resolved: [],
+                    fit: fit
                 )
             )
         )
@@ -258,7 +292,9 @@ struct Recorder {
     /// Somebody decided what becomes of a conflict: an edit, if it is made again.
     mutating func resolved(_ id: String, by device: SimulatedDevice) throws {
         guard let old = known[device.name] else { return }
-        var now = try device.access { try look($0, after: old.reading) }
+        var now = try device.access {
+            try look($0, after: old.reading, version: device.version)
+        }
         let rows = now.image.changes(since: old.image)
         now.hasUndrained = old.hasUndrained || !rows.isEmpty
         now.requestsSinceHealed = old.requestsSinceHealed
@@ -278,8 +314,32 @@ struct Recorder {
         )
     }
 
-    private func look(_ db: Database, after old: DeviceReading?) throws -> Known {
-        Known(image: try FileImage(db), reading: try DeviceReading(db, after: old))
+    /// What the file is fitted to since a step: always to the tables that it has, and to those of
+    /// the zone's that it says.
+    private func fit(
+        of device: SimulatedDevice,
+        _ now: DeviceReading,
+        after old: DeviceReading
+    ) throws -> DeviceStep.Fit? {
+        guard let fitted = now.fitted, fitted != old.fitted else { return nil }
+        guard let zone = zoneVersions[fitted.zone] else {
+            throw Finding("I4", device.name, "is fitted to tables that the zone never had")
+        }
+        return DeviceStep.Fit(
+            own: device.version - device.firstVersion,
+            zone: zone
+        )
+    }
+
+    private func look(
+        _ db: Database,
+        after old: DeviceReading?,
+        version: Int
+    ) throws -> Known {
+        Known(
+            image: try FileImage(db, version: version),
+            reading: try DeviceReading(db, after: old, readsTables: migrates)
+        )
     }
 
     /// A request left a device.
@@ -302,10 +362,10 @@ struct Recorder {
             let requests = known[device.name]?.requestsSinceHealed ?? 0
             try take(.drained(device: device.name, requests: requests))
         }
-        let truth = try server.read { try FileImage($0).records }
+        let truth = try server.read { try FileImage($0, version: server.version).records }
         try take(.dumped(actor: "server", rows: truth))
         for device in devices {
-            let rows = try device.access { try FileImage($0).records }
+            let rows = try device.access { try FileImage($0, version: device.version).records }
             try take(.dumped(actor: device.name, rows: rows))
         }
         try take(.finished)

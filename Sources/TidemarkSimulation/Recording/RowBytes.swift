@@ -62,6 +62,38 @@ enum RowBytes {
         return rows
     }
 
+    /// The rows with the same more behind each.
+    static func append(_ more: [UInt8], to bytes: [UInt8], columns: Int) -> [UInt8] {
+        guard !more.isEmpty else { return bytes }
+        var (longer, start, at) = ([UInt8](), 0, 0)
+        while at < bytes.count {
+            for _ in 0..<columns { _ = value(bytes, &at) }
+            longer += bytes[start..<at] + more
+            start = at
+        }
+        return longer
+    }
+
+    /// The bytes of a value that stands in a schema: a number, NULL, or text of plain letters.
+    static func encode(json: String) -> [UInt8] {
+        var bytes: [UInt8] = []
+        if let number = Int64(json) {
+            bytes.append(UInt8(SQLITE_INTEGER))
+            append(UInt64(bitPattern: number), to: &bytes)
+        } else if let number = Double(json) {
+            bytes.append(UInt8(SQLITE_FLOAT))
+            append(number.bitPattern, to: &bytes)
+        } else if json == "null" {
+            bytes.append(UInt8(SQLITE_NULL))
+        } else {
+            let text = json.utf8.dropFirst().dropLast()
+            bytes.append(UInt8(SQLITE_TEXT))
+            append(UInt64(text.count), to: &bytes)
+            bytes += text
+        }
+        return bytes
+    }
+
     // MARK: Bytes
 
     private static func append(

@@ -48,8 +48,10 @@ enum WireReading {
         }
     }
 
-    /// The columns of an image, an object of columns; nil for no row.
-    static func cells(ofImage object: [UInt8]) -> Cells { cells(object[...]) }
+    /// The columns of an image of a table's row, an object of columns.
+    static func cells(ofImage object: [UInt8], of table: String) -> Cells {
+        cells(object[...], of: table)
+    }
 
     // MARK: Change sets
 
@@ -92,7 +94,7 @@ enum WireReading {
     private static func records(_ members: [(name: String, value: JSONText.Text)])
         -> [Entry]
     {
-        let tables = ZoneSchema.tables
+        let tables = Migrations.versions[Migrations.steps.count]
         return members.flatMap { name, part -> [Entry] in
             guard let table = tables.first(where: { $0.name == name }) else { return [] }
             let lists = JSONText.members(part)
@@ -105,18 +107,20 @@ enum WireReading {
                 let operation = RecordChange.Operation(rawValue: list.name) ?? .update
                 return JSONText.elements(list.value).map { key in
                     let member = table.isText ? JSONText.string(key) : JSONText.raw(key)
-                    let columns = attributes[member].map(Self.cells) ?? [:]
+                    let columns = attributes[member].map { cells($0, of: name) } ?? [:]
                     return (RecordID(name, JSONText.raw(key)), operation, columns)
                 }
             }
         }
     }
 
-    private static func cells(_ object: JSONText.Text) -> Cells {
+    /// A column goes by the name that it had first.
+    private static func cells(_ object: JSONText.Text, of table: String) -> Cells {
+        let former = Migrations.formerNames[table] ?? [:]
         var cells: Cells = [:]
         for (name, value) in JSONText.members(object)
         where name != "revision" && name != "__oldId__" {
-            cells[name] = JSONText.raw(value)
+            cells[former[name] ?? name] = JSONText.raw(value)
         }
         return cells
     }

@@ -60,8 +60,6 @@ public enum Profile: String, CaseIterable, Sendable {
     /// The power goes, and calls to the disk fail.
     case storage
     /// Apps and the server migrate at any moment, besides the faults of network and crash.
-    ///
-    /// What such a world comes to is checked at its end; its history, step by step, is not.
     case schema
 
     /// Whether messages get lost and the like.

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
+import TidemarkSQLite
 
 /// A device: the real core on a real database, driven by the world instead of an async shell.
 final class SimulatedDevice {
@@ -25,6 +26,8 @@ final class SimulatedDevice {
     var processes = [Process(), Process()]
     /// The version of its tables.
     var version: Int
+    /// The version that it joined with.
+    let firstVersion: Int
     /// Whether its process runs.
     var isUp = true
     /// Whether messages get through.
@@ -47,7 +50,7 @@ final class SimulatedDevice {
         version: Int
     ) throws {
         (self.number, self.storage, self.virtual) = (number, storage, virtual)
-        self.version = version
+        (self.version, firstVersion) = (version, version)
         self.limits = limits
         database = try storage.open("device-\(number)")
         try begin()
@@ -79,20 +82,28 @@ final class SimulatedDevice {
 
     /// The app's process begins: what `SyncEngine` does when it is made.
     func begin() throws {
+        try prepare()
+        let commits = CommitObserver()
+        database.add(transactionObserver: commits, extent: .observerLifetime)
+        processes[Self.app].commits = commits
+    }
+
+    /// Fits the file to what the app is now.
+    func prepare() throws {
         try access { db in
+            try ConnectionFlag.foreignKeys.set(false, in: db)
             try db.inTransaction(.immediate) {
                 try PrepareDevice(db: db).prepare(
                     server: "simulation",
                     zone: "main",
+                    renames: Migrations.renames(version),
                     now: virtual.now,
                     newID: virtual.newID
                 )
                 return .commit
             }
+            try ConnectionFlag.foreignKeys.set(true, in: db)
         }
-        let commits = CommitObserver()
-        database.add(transactionObserver: commits, extent: .observerLifetime)
-        processes[Self.app].commits = commits
     }
 
     /// The world has ended.

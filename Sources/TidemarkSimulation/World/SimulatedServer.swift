@@ -132,14 +132,16 @@ final class SimulatedServer {
     func migrate(_ policies: [String: ConflictPolicy]) throws {
         var adoption: ZoneAdoption?
         try database.writeWithoutTransaction { db in
-            try db.execute(sql: Migrations.steps[version].sql)
+            let step = Migrations.steps[version]
+            try db.execute(sql: step.sql + step.backfill)
             try db.inTransaction(.immediate) {
                 adoption = try ZoneAdoption(
                     db,
                     name: "main",
                     epoch: "00000000-0000-4000-8000-000000000001",
                     excluding: [],
-                    policies: policies
+                    policies: policies,
+                    renames: step.renames
                 )
                 return .commit
             }

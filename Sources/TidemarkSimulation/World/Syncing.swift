@@ -71,6 +71,9 @@ extension World {
             try count(events ?? [], body)
             try recorder.stepped(device, "apply")
         } catch let error as TidemarkError {
+            guard message.isCut || error.code != .invalidResponse else {
+                throw Finding("I10", device.name, "refuses an answer that came whole: \(error)")
+            }
             return try fail(device, message.process, error, during: exchange.outgoing)
         }
         continueSync(device, message.process)
@@ -202,6 +205,7 @@ extension World {
         note("\(device.name) asks for the schema")
         let text = #"{"tables":\#(try SchemaText.encode(server.schema))}"#
         _ = try device.step(process) { try $0.took(schema: Array(text.utf8), in: $1) }
+        try recorder.stepped(device, "schema")
         continueSync(device, process)
     }
 

@@ -77,7 +77,7 @@ final class World {
         )
         recorder = Recorder(
             policies: plan.policies.map(\.rawValue),
-            isChecking: !options.profile.migrates
+            migrates: options.profile.migrates
         )
         let pair = try templates.pair(plan.policies)
         try pair.zone.fill(SimulatedServer.fileName, in: storage)
