@@ -63,7 +63,7 @@ struct Home {
             reason: "the random epoch of the zone that is measured"
         ),
         Home(
-            path: "Tests/TidemarkPostgresStoreTests/Support/OtherProgram.swift",
+            path: "Tests/StoreTestSupport/OtherProgram.swift",
             calls: ["DispatchQueue"],
             reason: "the thread on which another program waits for its database"
         ),

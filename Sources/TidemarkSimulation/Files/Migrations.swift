@@ -41,6 +41,11 @@ enum Migrations {
         ),
     ]
 
+    /// The statements that bring tables from the first version to another one.
+    static func sql(_ version: Int) -> String {
+        steps.prefix(version).map(\.sql).joined()
+    }
+
     /// What can be written into the tables of a version, besides ``Statements/all``.
     static func statements(_ version: Int) -> [Statement] {
         steps.prefix(version).flatMap(\.statements)

@@ -231,20 +231,24 @@ extension StagedRequest {
         }
     }
 
-    /// Refuses members that have to be text and are not.
+    /// Refuses members that have to be text and are not, and NUL in them: what stands behind it
+    /// would count for nothing.
     private func refuseNonText(_ text: String) throws {
         let name = try String.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT key FROM json_each(?)
+                    SELECT key FROM json_each(?1)
                     WHERE key IN ('device', 'epoch', 'schema', 'fingerprint')
-                        AND type NOT IN ('text', 'null')
+                        AND (type NOT IN ('text', 'null') OR instr(?1 -> fullkey, '\\u0000') > 0)
                     """
             ),
             arguments: [text]
         )
         guard let name else { return }
-        throw Self.envelopeError("\(name) is not a string.", "a string, and may be left out")
+        throw Self.envelopeError(
+            "\(name) is not a string without NUL.",
+            "a string, and may be left out"
+        )
     }
 
     static func envelopeError(_ message: String, _ fix: String) -> TidemarkError {

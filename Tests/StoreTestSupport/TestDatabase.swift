@@ -1,0 +1,34 @@
+import Foundation
+
+/// A database of its own in the PostgreSQL that `Scripts/with-services.sh` has started.
+///
+/// It goes with that server.
+package struct TestDatabase: Sendable {
+    /// Its address.
+    package let address: String
+
+    /// Makes it.
+    package init() async throws {
+        guard let server = ProcessInfo.processInfo.environment["TIDEMARK_POSTGRES"] else {
+            throw NoPostgres()
+        }
+        let name = "test_\(UUID().uuidString.lowercased().replacing("-", with: ""))"
+        try await OtherProgram(server).execute("CREATE DATABASE \(name)")
+        address = server.replacing(/\/[^\/]*$/, with: "/\(name)")
+    }
+
+    /// Another program's connection.
+    package func connect() async throws -> OtherProgram { try await OtherProgram(address) }
+
+    /// Runs statements as another program, in one transaction.
+    package func writeOutside(_ sql: String) async throws {
+        try await connect().execute("BEGIN; \(sql); COMMIT")
+    }
+}
+
+/// There is no PostgreSQL to test with.
+package struct NoPostgres: Error, CustomStringConvertible {
+    package var description: String {
+        "run the tests beside PostgreSQL: Scripts/with-services.sh swift test"
+    }
+}
