@@ -173,9 +173,26 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
+        // What is promised of every store, tested on every store.
+        .target(
+            name: "StoreTestSupport",
+            dependencies: [
+                "TidemarkCore", "TidemarkServer", "TidemarkSQLiteStore", "TidemarkPostgresStore",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            path: "Tests/StoreTestSupport"
+        ),
+        .testTarget(
+            name: "StoreTests",
+            dependencies: [
+                "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkServer",
+                "TidemarkTestSupport",
+            ]
+        ),
         .testTarget(
             name: "TidemarkSQLiteStoreTests",
             dependencies: [
+                "StoreTestSupport",
                 "TidemarkCore", "TidemarkGzip", "TidemarkServer", "TidemarkSQLiteStore",
                 "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -184,8 +201,9 @@ let package = Package(
         .testTarget(
             name: "TidemarkPostgresStoreTests",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkPostgresStore", "TidemarkRedis",
-                "TidemarkServer", "TidemarkSimulation", "TidemarkStore", "TidemarkTestSupport",
+                "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkPostgresStore",
+                "TidemarkRedis", "TidemarkServer", "TidemarkSimulation", "TidemarkStore",
+                "TidemarkTestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),

@@ -1,4 +1,5 @@
 import Foundation
+import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgresStore
@@ -11,9 +12,25 @@ import TidemarkSimulation
     func `A9: PostgreSQL answers what the embedded store has answered, byte for byte`(seed: UInt64)
         async throws
     {
+        _ = try await Self.compare(seed, seed % 3 == 0 ? .crash : .network)
+    }
+
+    @Test(arguments: 1...UInt64((DifferentialTests.worlds + 1) / 2))
+    func `C3 A9: the stores answer alike while tables are altered, byte for byte`(seed: UInt64)
+        async throws
+    {
+        let entries = try await Self.compare(seed, .schema)
+        let migrations = entries.filter { if case .migration = $0 { true } else { false } }
+        #expect(migrations.count == 2, "in the end everybody has the same tables")
+    }
+
+    /// Runs a world, and the same requests on PostgreSQL.
+    private static func compare(_ seed: UInt64, _ profile: Profile) async throws
+        -> [Journal.Entry]
+    {
         let journal = Journal()
         let report = try Simulation.run(
-            .init(seed: seed, rounds: 60, profile: seed % 3 == 0 ? .crash : .network),
+            .init(seed: seed, rounds: 60, profile: profile),
             FileTemplates(),
             journal: journal
         )
@@ -22,9 +39,10 @@ import TidemarkSimulation
         for (number, entry) in journal.entries.enumerated() {
             guard let difference = try await replay.take(entry) else { continue }
             Issue.record("seed \(seed), entry \(number) of \(journal.entries.count): \(difference)")
-            return
+            return []
         }
         #expect(!journal.entries.isEmpty)
+        return journal.entries
     }
 
     private static let worlds =
@@ -35,6 +53,7 @@ import TidemarkSimulation
 private struct Replay {
     let database: TestDatabase
     let store: PostgresStore
+    private let options: PostgresStore.Options
 
     init(_ journal: Journal) async throws {
         database = try await TestDatabase()
@@ -46,6 +65,7 @@ private struct Replay {
         (options.policies, options.limits) = (journal.policies, journal.limits)
         options.connectionsMax = 1
         options.now = { Journal.now }
+        self.options = options
         store = try await PostgresStore(options)
     }
 
@@ -62,7 +82,18 @@ private struct Replay {
             try await write(body)
         case .snapshot:
             try await settle()
+        case .migration(let schemaSQL):
+            try await migrate(schemaSQL)
         }
+    }
+
+    /// Another node is started with the new tables.
+    private func migrate(_ schemaSQL: String) async throws -> String? {
+        var options = options
+        options.schemaSQL = schemaSQL
+        let node = try await PostgresStore(options)
+        await node.close()
+        return node.made.isEmpty ? "nothing was made" : nil
     }
 
     private func settle() async throws -> String? {

@@ -68,7 +68,7 @@ struct Home {
             reason: "the thread on which Redis is waited for, and how long that may take"
         ),
         Home(
-            path: "Tests/TidemarkPostgresStoreTests/Support/OtherProgram.swift",
+            path: "Tests/StoreTestSupport/OtherProgram.swift",
             calls: ["DispatchQueue"],
             reason: "the thread on which another program waits for its database"
         ),

@@ -174,7 +174,7 @@ extension PostgresTransaction {
         case .real: "(-9007199254740992 + s.rec)::\(type)"
         case .bytes: "convert_to('tidemark parked ' || s.rec, 'UTF8')"
         case .boolean: table.column(column.name, "t")
-        case .text: "('tidemark parked ' || s.rec)::\(type)"
+        case .text, .mixed: "('tidemark parked ' || s.rec)::\(type)"
         }
     }
 }

@@ -85,7 +85,7 @@ enum PostgresText {
                 sql: """
                     SELECT json_group_array(json_object('rec', s.rec, 'tbl', s.tbl, 'key', s.key,
                         'operation', s.operation, 'base', s.base, 'v', json((
-                            SELECT json_group_object(c.col, tidemark_postgres_text(c.value, t.kind))
+                            SELECT json_group_object(c.col, tidemark_postgres_text(\(written("c.value", "t.kind")), t.kind))
                             FROM temp.tidemark_staged_cell AS c
                             JOIN temp.tidemark_postgres_type AS t ON t.tbl = ?1 AND t.col = c.col
                             WHERE c.rec = s.rec))))
@@ -95,6 +95,11 @@ enum PostgresText {
             ),
             arguments: [table.name, ord, operation?.rawValue]
         ) ?? "[]"
+    }
+
+    /// A value as SQLite would write it: how it spells a number in a column of text is its own.
+    static func written(_ value: String, _ kind: String) -> String {
+        "iif(\(kind) = 'text' AND typeof(\(value)) = 'real', CAST(\(value) AS TEXT), \(value))"
     }
 
     private static let text = DatabaseFunction(
@@ -126,7 +131,8 @@ enum PostgresText {
         let kind = PostgresType(rawValue: kind) ?? .text
         switch (value.storage, kind) {
         case (.null, _): return .success(nil)
-        case (.int64(let number), .text), (.int64(let number), .integer):
+        case (.int64(let number), .text), (.int64(let number), .integer),
+            (.int64(let number), .mixed):
             return .success(String(number))
         case (.int64(let number), .real): return .success(real(Double(number)))
         case (.int64(let number), .boolean) where number == 0 || number == 1:
@@ -137,6 +143,7 @@ enum PostgresText {
             return .success(String(whole))
         case (.double(let number), .real): return .success(real(number))
         case (.double(let number), .text): return .success(number.description)
+        case (.double(let number), .mixed): return .success(numeric(number))
         case (.string(let text), _): return converted(text, kind)
         case (.blob(let data), .bytes):
             return .success(
@@ -155,6 +162,13 @@ enum PostgresText {
                 return .failure(Misfit(reason: "is text with NUL, which PostgreSQL does not keep"))
             }
             return .success(text)
+        case .mixed:
+            let isNumber =
+                /[ \t\n\v\f\r]*[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?[ \t\n\v\f\r]*/
+            guard text.wholeMatch(of: isNumber) != nil else { return converted(text, .text) }
+            let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
+            if let number = Int64(trimmed) { return .success(String(number)) }
+            return .success(Double(trimmed).map(numeric) ?? text)
         case .integer, .boolean:
             guard let number = Int64(text), kind == .integer || [0, 1].contains(number) else {
                 return .failure(Misfit(reason: "is text in a column of another type"))
@@ -167,6 +181,13 @@ enum PostgresText {
             return .success(real(number))
         case .bytes: return .failure(Misfit(reason: "is text in a column of blobs"))
         }
+    }
+
+    /// A number in a column where texts may be, too: an integer if it is one.
+    private static func numeric(_ number: Double) -> String {
+        if number.isInfinite { return number < 0 ? "-1e999" : "1e999" }
+        let isSmall = abs(number) < 9_223_372_036_854_775_807
+        return (isSmall ? Int64(exactly: number).map(String.init) : nil) ?? number.description
     }
 
     private static func real(_ number: Double) -> String {

@@ -55,6 +55,7 @@ final class PostgresTransaction: StoreTransaction {
         now: Int64
     ) throws {
         (self.pg, zoneName, self.now, self.served) = (pg, zone, now, served)
+        guard !zone.utf8.contains(0) else { throw Self.unknownZone }
         let rows = try pg.query(
             """
             SELECT epoch, revision, horizon, time, notes, adopted FROM tidemark.zone

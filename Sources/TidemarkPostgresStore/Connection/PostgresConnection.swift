@@ -122,8 +122,13 @@ package final class PostgresConnection {
     }
 
     /// Runs one statement; `$1`, `$2` and so on are the parameters, as text.
+    ///
+    /// A parameter with NUL is refused: libpq would take what stands before it.
     @discardableResult
     package func query(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
+        guard !parameters.contains(where: { $0?.utf8.contains(0) == true }) else {
+            throw PostgresFailure(state: "22021", message: "a parameter has NUL", sql: sql)
+        }
         let name = try prepare(sql)
         let result = Self.withCStrings(parameters) {
             PQexecPrepared(handle, name, Int32(parameters.count), $0, nil, nil, 0)

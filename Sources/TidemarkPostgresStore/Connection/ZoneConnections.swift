@@ -124,7 +124,8 @@ final class ZoneConnections: Sendable {
 
     /// What a zone is at, and whether other programs have written what no revision has.
     func position(of zone: String) async throws -> (revision: ZoneRevision, hasOutside: Bool) {
-        try await reading { pg, _ in
+        guard !zone.utf8.contains(0) else { throw PostgresTransaction.unknownZone }
+        return try await reading { pg, _ in
             let rows = try pg.query(
                 """
                 SELECT epoch, revision, EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1)

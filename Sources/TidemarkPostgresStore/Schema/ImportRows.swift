@@ -25,7 +25,7 @@ struct ImportRows {
     private func copy(_ table: PostgresTable) throws {
         let columns = table.table.columns.map(\.name)
         let members = columns.map {
-            "\(SQLText.literal($0)), tidemark_postgres_text(\(SQLText.name($0)), '\(table.kind($0).rawValue)')"
+            "\(SQLText.literal($0)), tidemark_postgres_text(\(PostgresText.written(SQLText.name($0), "'\(table.kind($0).rawValue)'")), '\(table.kind($0).rawValue)')"
         }
         let order = SQLText.names(table.table.key)
         let values = columns.map { "(r.v ->> \(SQLText.literal($0)))::\(table.type($0))" }

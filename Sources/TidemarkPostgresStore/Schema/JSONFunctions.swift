@@ -35,6 +35,8 @@ enum JSONFunctions {
                 WHEN value IS NULL OR value = 'NaN' THEN 'null'
                 WHEN value = 'Infinity' THEN '{"$real":"Infinity"}'
                 WHEN value = '-Infinity' THEN '{"$real":"-Infinity"}'
+                -- SQLite keeps no sign of a zero in a REAL column.
+                WHEN value = 0 THEN '0.0'
                 WHEN abs(value) BETWEEN 1e15 AND 9007199254740992 THEN tidemark.pointed(value::text::numeric::text)
                 ELSE tidemark.pointed(value::text) END
         $$;
@@ -43,6 +45,31 @@ enum JSONFunctions {
         LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
             SELECT tidemark.real(value::text::double precision)
         $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.mixed(value text) RETURNS text
+        LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+        DECLARE
+            trimmed text := btrim(value, E' \\t\\n\\x0b\\f\\r');
+            exact numeric;
+            near double precision;
+        BEGIN
+            IF trimmed IS NULL OR trimmed !~ '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,4})?$' THEN
+                RETURN tidemark.quote(value);
+            END IF;
+            exact := trimmed::numeric;
+            IF trimmed !~ '[.eE]' AND exact BETWEEN -9223372036854775808 AND 9223372036854775807 THEN
+                RETURN exact::bigint::text;
+            ELSIF abs(exact) > 1.7976931348623157e308 THEN
+                RETURN '{"$real":"' || CASE WHEN exact < 0 THEN '-' ELSE '' END || 'Infinity"}';
+            ELSIF abs(exact) < 2.5e-324 THEN
+                RETURN '0';
+            END IF;
+            near := exact::double precision;
+            IF near = trunc(near) AND abs(near) < 9223372036854775807 THEN
+                RETURN near::bigint::text;
+            END IF;
+            RETURN tidemark.real(near);
+        END $$;
 
         CREATE OR REPLACE FUNCTION tidemark.bytes(value bytea) RETURNS text
         LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

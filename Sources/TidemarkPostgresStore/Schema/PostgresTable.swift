@@ -28,7 +28,9 @@ struct PostgresTable: Hashable, Sendable {
 
     /// The kind of a column.
     func kind(_ column: String) -> PostgresType {
-        PostgresType(column: types[column] ?? "text")
+        let kind = PostgresType(column: types[column] ?? "text")
+        let declared = table.columns.first { $0.name == column }
+        return kind == .text && declared?.affinity == "NUMERIC" ? .mixed : kind
     }
 
     /// The type of a column, for casts.

@@ -10,7 +10,8 @@ import TidemarkCore
 /// | `boolean` | BOOLEAN | 0 or 1 |
 /// | `bytea` | BLOB | `{"$blob":...}` |
 /// | `text`, `varchar`, `char` | TEXT | string |
-/// | all others: `numeric`, `uuid`, dates, times, `json`, `jsonb`, enums, arrays | TEXT | PostgreSQL's own text, dates in ISO 8601 and UTC |
+/// | all others: `numeric`, `uuid`, dates, times, `json`, `jsonb`, enums, arrays | TEXT |
+/// PostgreSQL's own text, dates in ISO 8601 and UTC |
 package enum PostgresType: String, Hashable, Sendable, Codable {
     case integer
     case real
@@ -18,6 +19,9 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
     case bytes
     /// Any type whose text is its value.
     case text
+    /// A text column that a schema in SQLite's words declares as DATE, UUID or the like: a text
+    /// that looks like a number is one there.
+    case mixed
 
     /// The kind of a type that PostgreSQL names so.
     init(named name: String) {
@@ -45,6 +49,7 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
         case .boolean: "coalesce((\(expression))::int::text, 'null')"
         case .bytes: "tidemark.bytes(\(expression))"
         case .text: "tidemark.quote((\(expression))::text)"
+        case .mixed: "tidemark.mixed((\(expression))::text)"
         }
     }
 
@@ -56,6 +61,7 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
         case .boolean: "BOOLEAN"
         case .bytes: "BLOB"
         case .text: "TEXT"
+        case .mixed: "NUMERIC"
         }
     }
 }

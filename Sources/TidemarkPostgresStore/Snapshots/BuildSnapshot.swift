@@ -100,7 +100,8 @@ struct BuildSnapshot {
         try db.execute(sql: "CREATE TABLE main.\(name) (\(list))")
         let values = columns.map { table.kind($0).json(table.column($0, "t")) }
         let order = table.table.key.map { column in
-            let collation = table.kind(column) == .text ? "::text COLLATE \"C\"" : ""
+            let collation =
+                [.text, .mixed].contains(table.kind(column)) ? "::text COLLATE \"C\"" : ""
             return table.column(column, "t") + collation
         }
         try pg.execute(

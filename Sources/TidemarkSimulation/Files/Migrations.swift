@@ -130,6 +130,11 @@ enum Migrations {
         steps.prefix(version).flatMap(\.renames)
     }
 
+    /// The statements that bring tables from the first version to another one.
+    static func sql(_ version: Int) -> String {
+        steps.prefix(version).map(\.sql).joined()
+    }
+
     /// What can be written into the tables of a version, besides ``Statements/all``.
     static func statements(_ version: Int) -> [Statement] {
         let retired = steps.prefix(version).reduce(Set<String>()) { $0.union($1.retired) }

@@ -15,6 +15,8 @@ package final class Journal {
         case outside(String?)
         /// The zone was made ready for a snapshot.
         case snapshot
+        /// Somebody altered the tables, to those that these statements make.
+        case migration(String)
     }
 
     /// The policies of the tables.

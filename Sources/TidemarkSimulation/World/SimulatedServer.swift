@@ -148,6 +148,7 @@ final class SimulatedServer {
         }
         if let adoption { schema = adoption.schema }
         version += 1
+        journal?.add(.migration(ZoneSchema.sql + Migrations.sql(version)))
     }
 
     /// The latest revision.

@@ -142,20 +142,21 @@ package struct RequestEnvelope {
         }
     }
 
-    /// Refuses members that have to be text and are not.
+    /// Refuses members that have to be text and are not, and NUL in them: what stands behind it
+    /// would count for nothing.
     private static func refuseNonText(_ text: String, in db: Database) throws {
         let name = try String.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT key FROM json_each(?)
+                    SELECT key FROM json_each(?1)
                     WHERE key IN ('device', 'epoch', 'schema', 'fingerprint')
-                        AND type NOT IN ('text', 'null')
+                        AND (type NOT IN ('text', 'null') OR instr(?1 -> fullkey, '\\u0000') > 0)
                     """
             ),
             arguments: [text]
         )
         guard let name else { return }
-        throw error("\(name) is not a string.", "a string, and may be left out")
+        throw error("\(name) is not a string without NUL.", "a string, and may be left out")
     }
 
     /// Explains where a body stops being JSON, for people who type it by hand.

@@ -126,7 +126,35 @@ extension StagedRequest {
         try rewriteReferences(ord)
     }
 
+    /// A record that a change set names by its id and by a temporary one.
+    private func namedTwice(_ ord: Int) -> Violation {
+        .refusal(
+            TidemarkError(
+                .invalidKey,
+                "A change set names a record twice: by a temporary id, and by the id that it has, or now gets.",
+                fix: "Name each record once; an id that the server has not given is nobody's.",
+                place: .init(changeSet: ord)
+            )
+        )
+    }
+
     private func rewriteKeys(_ ord: Int) throws {
+        do {
+            try rewriteOwnKeys(ord)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            throw namedTwice(ord)
+        }
+    }
+
+    private func rewriteReferences(_ ord: Int) throws {
+        do {
+            try rewriteReferencesAndKeys(ord)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            throw namedTwice(ord)
+        }
+    }
+
+    private func rewriteOwnKeys(_ ord: Int) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_staged SET old_key = key, key = CAST(m.permanent AS TEXT)
@@ -148,7 +176,7 @@ extension StagedRequest {
         ).execute(arguments: [ord])
     }
 
-    private func rewriteReferences(_ ord: Int) throws {
+    private func rewriteReferencesAndKeys(_ ord: Int) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_staged_cell SET value = m.permanent

@@ -1,4 +1,5 @@
 import Foundation
+import StoreTestSupport
 import Testing
 
 /// A revision, done again by plain SQL as another program would.
@@ -37,7 +38,7 @@ struct OutsideTransaction {
 
     private static let keyColumns = [
         "team": ["id"], "player": ["id"], "tag": ["name"], "player_tag": ["player_id", "tag"],
-        "contract": ["player_id"],
+        "contract": ["player_id"], "medal": ["id"],
     ]
 
     private func columns(_ table: String, _ key: [Any]) throws -> [(name: String, value: Any)] {

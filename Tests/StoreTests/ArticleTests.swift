@@ -1,16 +1,16 @@
 import Foundation
-import GRDB
+import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkSQLiteStore
 
 /// The exchange that the protocol comes from, with its very shapes: a device at revision 1000, its
 /// new records -10, -11 and -12.
 @Suite struct ArticleTests {
-    @Test func `A2 A3 A4: the article's request is answered with 321, 412, 413 and 1001`()
+    @Test(arguments: Store.all)
+    func `A2 A3 A4: the article's request is answered with 321, 412, 413 and 1001`(store: Store)
         async throws
     {
-        let zone = try await ArticleZone.make()
+        let zone = try await ArticleZone.make(store)
         let answer = try await zone.sync(ArticleZone.request(maxRevision: 1000))
         #expect(
             Set(answer.object.keys) == [
@@ -46,9 +46,11 @@ import TidemarkSQLiteStore
         }
     }
 
-    @Test func `A5: a device at 995 gets 996 to 1000 and its own 1001 in one answer`() async throws
+    @Test(arguments: Store.all)
+    func `A5: a device at 995 gets 996 to 1000 and its own 1001 in one answer`(store: Store)
+        async throws
     {
-        let zone = try await ArticleZone.make()
+        let zone = try await ArticleZone.make(store)
         let answer = try await zone.sync(ArticleZone.request(maxRevision: 995))
         #expect(answer.revisions == [996, 997, 998, 999, 1000, 1001])
         #expect(answer.maxRevision == 1001)
@@ -57,11 +59,13 @@ import TidemarkSQLiteStore
         #expect(answer.changeSets.last?.ids("create", "screen_instances") == [321])
     }
 
-    @Test
-    func `A6 A7 A8: an edit of what somebody changed comes back as a conflict with the truth`()
+    @Test(arguments: Store.all)
+    func `A6 A7 A8: an edit of what somebody changed comes back as a conflict with the truth`(
+        store: Store
+    )
         async throws
     {
-        let zone = try await ArticleZone.make()
+        let zone = try await ArticleZone.make(store)
         let answer = try await zone.sync(
             at: 1000,
             #"""
@@ -86,8 +90,11 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT name FROM screens") == ["Board 1000"])
     }
 
-    @Test func `A8: a refused deletion brings the children and grandchildren back`() async throws {
-        let zone = try await ArticleZone.make()
+    @Test(arguments: Store.all)
+    func `A8: a refused deletion brings the children and grandchildren back`(store: Store)
+        async throws
+    {
+        let zone = try await ArticleZone.make(store)
         _ = try await zone.sync(ArticleZone.request(maxRevision: 1000))
         // A device at 1000 knows of no instance, so it deletes the board.
         let answer = try await zone.sync(
@@ -110,8 +117,11 @@ import TidemarkSQLiteStore
 
 /// Temporary ids across change sets and requests of one device.
 @Suite struct TemporaryIDTests {
-    @Test func `A3 A4: a second change set of the request uses -10 of the first`() async throws {
-        let zone = try await ArticleZone.make()
+    @Test(arguments: Store.all)
+    func `A3 A4: a second change set of the request uses -10 of the first`(store: Store)
+        async throws
+    {
+        let zone = try await ArticleZone.make(store)
         let answer = try await zone.sync(
             at: 1000,
             #"{"screen_instances": {"create": [-10], "attributes": {"-10": {"screen_id": 749}}}}"#,
@@ -132,9 +142,11 @@ import TidemarkSQLiteStore
         #expect(instance?["comment"] as? String == "late")
     }
 
-    @Test func `A4: a later request of the same device still says -10 and means 321`() async throws
+    @Test(arguments: Store.all)
+    func `A4: a later request of the same device still says -10 and means 321`(store: Store)
+        async throws
     {
-        let zone = try await ArticleZone.make()
+        let zone = try await ArticleZone.make(store)
         let device = #""device":"6f6d3a4e-0000-4000-8000-00000000000d""#
         let first = try await zone.sync(
             #"""
@@ -159,10 +171,11 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT comment FROM screen_instances") == ["x"])
     }
 
-    @Test func `A4: -10 of one device is not -10 of another, nor -10 of another table`()
+    @Test(arguments: Store.all)
+    func `A4: -10 of one device is not -10 of another, nor -10 of another table`(store: Store)
         async throws
     {
-        let zone = try await ArticleZone.make()
+        let zone = try await ArticleZone.make(store)
         let create =
             #"{"screen_instances": {"create": [-10], "attributes": {"-10": {"screen_id": 749}}}}"#
         let first = try await zone.sync(at: 1000, device: "one", create)
@@ -179,8 +192,10 @@ import TidemarkSQLiteStore
         #expect(own.changeSets.first?.ids("delete", "screen_instances") == [322])
     }
 
-    @Test func `A4: what others receive names permanent ids only`() async throws {
-        let zone = try await ArticleZone.make()
+    @Test(arguments: Store.all) func `A4: what others receive names permanent ids only`(
+        store: Store
+    ) async throws {
+        let zone = try await ArticleZone.make(store)
         _ = try await zone.sync(ArticleZone.request(maxRevision: 1000))
         let other = try await zone.sync(at: 1000)
         let set = try #require(other.changeSets.first)

@@ -1,8 +1,7 @@
 import Foundation
-import GRDB
+import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkSQLiteStore
 
 /// Rules 3, 5 and 13: a retry is harmless however late, the device's order holds, an id stands for
 /// one content.
@@ -35,8 +34,11 @@ import TidemarkSQLiteStore
         return String(text[start...(try #require(end))])
     }
 
-    @Test func `Rule 3: a change set sent again gets the same bytes, however late`() async throws {
-        let zone = try TestZone(Self.schema)
+    @Test(arguments: Store.all)
+    func `Rule 3: a change set sent again gets the same bytes, however late`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
         let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1))]}"#
         let first = try Self.slice(1, of: try await zone.bytes(request))
         #expect(first.contains(#""__oldId__":-1"#))
@@ -59,10 +61,13 @@ import TidemarkSQLiteStore
         #expect(try Answer(answer).maxRevision == 5)
     }
 
-    @Test func `Rule 3: what a device missed of its own is the same bytes as the first answer`()
+    @Test(arguments: Store.all)
+    func `Rule 3: what a device missed of its own is the same bytes as the first answer`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1))]}"#
         let first = try Self.slice(1, of: try await zone.bytes(request))
         // The answer was lost; the device asks without sending, as after `more`.
@@ -78,10 +83,13 @@ import TidemarkSQLiteStore
         #expect(!others.contains("__oldId__"))
     }
 
-    @Test func `Rule 3: a conflict sent again gets the same bytes, although the truth moved on`()
+    @Test(arguments: Store.all)
+    func `Rule 3: a conflict sent again gets the same bytes, although the truth moved on`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE notes SET text = 'theirs'")
         let request =
             #"{"maxRevision":1,"device":"a","changeSets":[{"id":"\#(Self.id(1))","#
@@ -93,10 +101,11 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT text FROM notes") == ["theirs again"])
     }
 
-    @Test func `Rule 13: an id with another content is refused, whoever sends it`()
+    @Test(arguments: Store.all)
+    func `Rule 13: an id with another content is refused, whoever sends it`(store: Store)
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(at: 1, device: "a", Self.create(1))
         let before = try await zone.content()
         let upper = Self.create(1, text: "other").replacingOccurrences(
@@ -117,10 +126,11 @@ import TidemarkSQLiteStore
         #expect(try await zone.content() == before)
     }
 
-    @Test func `Rule 3: forty copies of one request at the same time are one revision`()
+    @Test(arguments: Store.all)
+    func `Rule 3: forty copies of one request at the same time are one revision`(store: Store)
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         let request =
             #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1)),\#(Self.create(2))]}"#
         let answers = try await withThrowingTaskGroup(of: [UInt8].self) { group in
@@ -129,13 +139,16 @@ import TidemarkSQLiteStore
         }
         #expect(answers.count == 1)
         #expect(try await zone.column("SELECT count(*) FROM notes") == ["3"])
-        #expect(try await zone.store.state().revision == 3)
+        #expect(try await zone.revision() == 3)
     }
 
-    @Test func `C4 Rule 5: a change set after one that never arrived is refused and names it`()
+    @Test(arguments: Store.all)
+    func `C4 Rule 5: a change set after one that never arrived is refused and names it`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         let before = try await zone.content()
         let refusal = try await zone.refusal(
             of: #"{"maxRevision":1,"changeSets":[\#(Self.create(2)),\#(Self.create(3, after: 1))]}"#
@@ -150,10 +163,13 @@ import TidemarkSQLiteStore
         #expect(answer.revisions == [2, 3])
     }
 
-    @Test func `Rule 5 11: what depends on a refused change set is a conflict, the rest commits`()
+    @Test(arguments: Store.all)
+    func `Rule 5 11: what depends on a refused change set is a conflict, the rest commits`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE notes SET text = 'theirs'")
         _ = try await zone.sync(at: 1)
         let stale =
@@ -176,10 +192,13 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT count(*) FROM notes") == ["2"])
     }
 
-    @Test func `A6 Rule 5: a device edits its own record again without waiting for the answer`()
+    @Test(arguments: Store.all)
+    func `A6 Rule 5: a device edits its own record again without waiting for the answer`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         let edit = { (number: Int, text: String, after: String) in
             #"{"id":"\#(Self.id(number))",\#(after)"notes":{"update":[1],"#
                 + #""attributes":{"1":{"text":"\#(text)","revision":1}}}}"#

@@ -1,4 +1,5 @@
 import Foundation
+import StoreTestSupport
 import Testing
 import TidemarkCore
 
@@ -25,8 +26,10 @@ import TidemarkCore
             #"{"maxRevision":1,"device":"\#(device)","lap":{"last":\#(last),"open":[\#(list)],"next":"\#(id(next))"}}"#
     }
 
-    @Test func `a chain of requests and their retries are one device`() async throws {
-        let zone = try TestZone(Self.schema)
+    @Test(arguments: Store.all) func `a chain of requests and their retries are one device`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
         for request in [
             // The first one never arrived.
             Self.request(nil, [9], next: 1), Self.request(nil, [9], next: 1),
@@ -38,8 +41,10 @@ import TidemarkCore
         ] { #expect(try await zone.refusal(of: request) == nil, "\(request)") }
     }
 
-    @Test func `a request that has not seen the last one is of another file`() async throws {
-        let zone = try TestZone(Self.schema)
+    @Test(arguments: Store.all) func `a request that has not seen the last one is of another file`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
         for request in [Self.request(nil, next: 1), Self.request(1, next: 2)] {
             #expect(try await zone.refusal(of: request) == nil)
         }
@@ -56,13 +61,17 @@ import TidemarkCore
         #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(2)])
     }
 
-    @Test func `a device that the server has forgotten is told so`() async throws {
-        let zone = try TestZone(Self.schema)
+    @Test(arguments: Store.all) func `a device that the server has forgotten is told so`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
         #expect(try await zone.refusal(of: Self.request(1, next: 2))?.code == .identityInUse)
     }
 
-    @Test func `a refused request leaves the lap as it was`() async throws {
-        let zone = try TestZone(Self.schema)
+    @Test(arguments: Store.all) func `a refused request leaves the lap as it was`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
         #expect(try await zone.refusal(of: Self.request(nil, next: 1)) == nil)
         let bad = Self.request(1, next: 2).replacingOccurrences(
             of: #""maxRevision":1"#,
@@ -72,8 +81,10 @@ import TidemarkCore
         #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(1)])
     }
 
-    @Test func `a question is answered whatever the history, and has no effect`() async throws {
-        let zone = try TestZone(Self.schema)
+    @Test(arguments: Store.all)
+    func `a question is answered whatever the history, and has no effect`(store: Store) async throws
+    {
+        let zone = try await Zone(store, Self.schema)
         let set =
             #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
         let refused =
@@ -95,8 +106,11 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test func `a verdict sent again by a new identity stands in its place, once`() async throws {
-        let zone = try TestZone(Self.schema)
+    @Test(arguments: Store.all)
+    func `a verdict sent again by a new identity stands in its place, once`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
         let set =
             #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
         _ = try await zone.sync(at: 1, device: "a", set)

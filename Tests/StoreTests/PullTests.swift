@@ -1,4 +1,5 @@
 import Foundation
+import StoreTestSupport
 import Testing
 import TidemarkCore
 
@@ -27,18 +28,22 @@ import TidemarkCore
 
     /// Sends requests as a person would who types them, and then asks from there.
     private static func zone(
+        _ store: Store,
         edits: Int,
         policies: [String: ConflictPolicy] = [:]
-    ) async throws -> TestZone {
-        let zone = try TestZone(schema, policies: policies)
+    ) async throws -> Zone {
+        let zone = try await Zone(store, schema, policies: policies)
         for number in 1...edits {
             _ = try await zone.sync(at: Int64(number), device: "a", edit("\(number)", number))
         }
         return zone
     }
 
-    @Test func `a device that is behind by any number of revisions gets just these`() async throws {
-        let zone = try await Self.zone(edits: 20)
+    @Test(arguments: Store.all)
+    func `a device that is behind by any number of revisions gets just these`(store: Store)
+        async throws
+    {
+        let zone = try await Self.zone(store, edits: 20)
         for behind: Int64 in [0, 1, 5, 20, 3] {
             let answer = try await zone.sync(Self.pull(21 - behind))
             #expect(answer.maxRevision == 21)
@@ -46,10 +51,11 @@ import TidemarkCore
         }
     }
 
-    @Test func `D2: what was committed a moment ago is in the next answer, whoever wrote it`()
+    @Test(arguments: Store.all)
+    func `D2: what was committed a moment ago is in the next answer, whoever wrote it`(store: Store)
         async throws
     {
-        let zone = try await Self.zone(edits: 1)
+        let zone = try await Self.zone(store, edits: 1)
         #expect(try await zone.sync(Self.pull(2)).maxRevision == 2)
         for number in 2...10 {
             _ = try await zone.sync(at: Int64(2 * number - 2), Self.edit("\(number)", number))
@@ -59,8 +65,10 @@ import TidemarkCore
         }
     }
 
-    @Test func `C3: tables that were altered meanwhile are in the next answer`() async throws {
-        let zone = try await Self.zone(edits: 2)
+    @Test(arguments: Store.all)
+    func `C3: tables that were altered meanwhile are in the next answer`(store: Store) async throws
+    {
+        let zone = try await Self.zone(store, edits: 2)
         let before = try await zone.sync(Self.pull(1))
         try await zone.writeOutside("ALTER TABLE notes ADD COLUMN colour TEXT")
         let after = try await zone.sync(Self.pull(1))
@@ -68,10 +76,11 @@ import TidemarkCore
         #expect(after.maxRevision == before.maxRevision)
     }
 
-    @Test func `case 33: a settled device that has not seen its own revision is a copy`()
+    @Test(arguments: Store.all)
+    func `case 33: a settled device that has not seen its own revision is a copy`(store: Store)
         async throws
     {
-        let zone = try await Self.zone(edits: 5)
+        let zone = try await Self.zone(store, edits: 5)
         for revision: Int64 in [1, 5] {
             let refusal = try await zone.refusal(of: Self.pull(revision, device: "a"))
             #expect(refusal?.code == .identityInUse)
@@ -80,10 +89,11 @@ import TidemarkCore
         #expect(try await zone.refusal(of: Self.pull(1, device: "A")) == nil)
     }
 
-    @Test func `B8: a note that waits for a device is told, and forgotten when it has it`()
+    @Test(arguments: Store.all)
+    func `B8: a note that waits for a device is told, and forgotten when it has it`(store: Store)
         async throws
     {
-        let zone = try await Self.zone(edits: 1, policies: ["notes": .lastWriter])
+        let zone = try await Self.zone(store, edits: 1, policies: ["notes": .lastWriter])
         _ = try await zone.sync(at: 1, device: "b", Self.edit("mine", 90))
         let note = #""overruled":[{"number":1,"#
         for _ in 1...2 {
@@ -95,8 +105,11 @@ import TidemarkCore
         #expect(try await zone.column("SELECT count(*) FROM tidemark_overruled") == ["0"])
     }
 
-    @Test func `rule 17: a device with other rows is told so from wherever it asks`() async throws {
-        let zone = try await Self.zone(edits: 5)
+    @Test(arguments: Store.all)
+    func `rule 17: a device with other rows is told so from wherever it asks`(store: Store)
+        async throws
+    {
+        let zone = try await Self.zone(store, edits: 5)
         // From here on every revision has a fingerprint.
         let print = try #require(
             try await zone.sync(Self.pull(6)).object["fingerprint"] as? String
@@ -108,13 +121,16 @@ import TidemarkCore
         #expect(try await zone.refusal(of: wrong)?.code == .fingerprintMismatch)
     }
 
-    @Test(arguments: [
-        #","changeSets":[{"notes":{"delete":[1]}}]"#,
-        #","lap":{"last":null,"open":[],"next":"6f6d3a4e-0000-4000-8000-000000000001"}"#,
-        #","recall":[]"#, #","settled":true"#,
-    ])
-    func `rule 9: a settled device brings nothing`(members: String) async throws {
-        let zone = try await Self.zone(edits: 1)
+    @Test(
+        arguments: Store.all,
+        [
+            #","changeSets":[{"notes":{"delete":[1]}}]"#,
+            #","lap":{"last":null,"open":[],"next":"6f6d3a4e-0000-4000-8000-000000000001"}"#,
+            #","recall":[]"#, #","settled":true"#,
+        ]
+    )
+    func `rule 9: a settled device brings nothing`(store: Store, members: String) async throws {
+        let zone = try await Self.zone(store, edits: 1)
         let before = try await zone.content()
         let refusal = try await zone.refusal(of: Self.pull(2, device: "b", members))
         #expect([.malformedRequest, .duplicateName].contains(refusal?.code))

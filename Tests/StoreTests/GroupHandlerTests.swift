@@ -1,8 +1,8 @@
 import Foundation
+import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkServer
-import TidemarkSQLiteStore
 import TidemarkTestSupport
 
 /// Several devices' requests in one transaction: each as if it were alone.
@@ -22,19 +22,15 @@ import TidemarkTestSupport
     }
 
     /// A store whose first transaction stands still until as many requests are there as wanted.
-    private struct Zone {
-        let store: EmbeddedStore
-        let folder: URL
+    private struct Crowd {
+        let zone: Zone
         let latch = Latch()
         let arrivals = ArrivalWatch()
 
-        init(_ schema: String, limits: Limits = .standard) throws {
-            folder = try TestZone.newFolder()
-            let path = folder.appending(path: "zone.sqlite").path
-            try TestZone.write(schema, to: path)
-            store = try EmbeddedStore(
-                path: path,
-                newEpoch: UUID(),
+        init(_ store: Store, limits: Limits = .standard) async throws {
+            zone = try await Zone(
+                store,
+                GroupHandlerTests.schema,
                 limits: limits,
                 now: latch.passing,
                 metrics: ServerMetrics(factory: arrivals)
@@ -44,13 +40,15 @@ import TidemarkTestSupport
         /// Sends bodies so that they arrive in their order while a first request is in flight.
         func together(_ bodies: [String]) async throws -> [Result<String, any Error>] {
             latch.close()
-            let first = Task { try await store.sync(zone: "main", body: [UInt8](Self.pull.utf8)) }
+            let first = Task {
+                try await zone.service.sync(zone: "main", body: [UInt8](Self.pull.utf8))
+            }
             await latch.somebodyWaits()
             await arrivals.next()
             var tasks: [Task<String, any Error>] = []
             for body in bodies {
                 let task = Task {
-                    let answer = try await store.sync(zone: "main", body: Array(body.utf8))
+                    let answer = try await zone.service.sync(zone: "main", body: Array(body.utf8))
                     return String(decoding: answer, as: UTF8.self)
                 }
                 tasks.append(task)
@@ -64,13 +62,14 @@ import TidemarkTestSupport
         }
 
         private static let pull = #"{"maxRevision":1}"#
-
-        func revision() async throws -> Int64 { try await store.state().revision }
     }
 
-    @Test func `rule 2: a bad request in the middle of a group harms nobody else`() async throws {
-        let zone = try Zone(Self.schema)
-        let results = try await zone.together([
+    @Test(arguments: Store.all)
+    func `rule 2: a bad request in the middle of a group harms nobody else`(store: Store)
+        async throws
+    {
+        let crowd = try await Crowd(store)
+        let results = try await crowd.together([
             Self.request(1, text: "one"),
             "no JSON at all",
             Self.request(2, text: "two"),
@@ -87,9 +86,9 @@ import TidemarkTestSupport
             }
         }
         #expect(codes == ["ok", "malformedRequest", "ok", "constraintViolated", "ok"])
-        #expect(try await zone.revision() == 4)
+        #expect(try await crowd.zone.revision() == 4)
         let answer = try Answer(
-            try await zone.store.sync(zone: "main", body: Array(#"{"maxRevision":1}"#.utf8))
+            try await crowd.zone.bytes(#"{"maxRevision":1}"#)
         )
         let texts = answer.changeSets.compactMap { set in
             set.ids("create", "notes")?.first.flatMap {
@@ -99,18 +98,24 @@ import TidemarkTestSupport
         #expect(texts == ["one", "two", "four"])
     }
 
-    @Test func `order of arrival is order of commit, and each sees those before it`() async throws {
-        let zone = try Zone(Self.schema)
-        let results = try await zone.together((1...20).map { Self.request($0, text: "n\($0)") })
+    @Test(arguments: Store.all)
+    func `order of arrival is order of commit, and each sees those before it`(store: Store)
+        async throws
+    {
+        let crowd = try await Crowd(store)
+        let results = try await crowd.together((1...20).map { Self.request($0, text: "n\($0)") })
         for (index, result) in results.enumerated() {
             let answer = try Answer(Array(try result.get().utf8))
             #expect(answer.revisions.compactMap(\.self) == Array(2...(index + 2)))
         }
     }
 
-    @Test func `two who want the same unique value in one group: the first has it`() async throws {
-        let zone = try Zone(Self.schema)
-        let results = try await zone.together([
+    @Test(arguments: Store.all)
+    func `two who want the same unique value in one group: the first has it`(store: Store)
+        async throws
+    {
+        let crowd = try await Crowd(store)
+        let results = try await crowd.together([
             Self.request(1, text: "mine"), Self.request(2, text: "mine"),
         ])
         let answers = try results.map { try Answer(Array($0.get().utf8)) }
@@ -119,26 +124,28 @@ import TidemarkTestSupport
         #expect(answers[1].changeSets.last?.rules == ["unique"])
     }
 
-    @Test func `rule 3, case 18: twice the same request in one group is one revision`()
+    @Test(arguments: Store.all)
+    func `rule 3, case 18: twice the same request in one group is one revision`(store: Store)
         async throws
     {
-        let zone = try Zone(Self.schema)
+        let crowd = try await Crowd(store)
         let body = Self.request(1, text: "once")
-        let results = try await zone.together([body, body, body])
+        let results = try await crowd.together([body, body, body])
         let texts = try results.map { try $0.get() }
         #expect(texts[0] == texts[1])
         #expect(texts[0] == texts[2])
-        #expect(try await zone.revision() == 2)
+        #expect(try await crowd.zone.revision() == 2)
     }
 
-    @Test func `answers that grow too large end a group early, and everybody is answered`()
+    @Test(arguments: Store.all)
+    func `answers that grow too large end a group early, and everybody is answered`(store: Store)
         async throws
     {
         var limits = Limits.standard
         limits.groupBytesMax = 600
-        let zone = try Zone(Self.schema, limits: limits)
-        let results = try await zone.together((1...9).map { Self.request($0, text: "n\($0)") })
+        let crowd = try await Crowd(store, limits: limits)
+        let results = try await crowd.together((1...9).map { Self.request($0, text: "n\($0)") })
         for result in results { _ = try result.get() }
-        #expect(try await zone.revision() == 10)
+        #expect(try await crowd.zone.revision() == 10)
     }
 }

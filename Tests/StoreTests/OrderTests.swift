@@ -1,7 +1,6 @@
-import GRDB
+import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkSQLiteStore
 
 /// Rules 1, 2 and 6: revisions are dense and in commit order, pages skip nothing, nobody overwrites
 /// what they have not seen.
@@ -13,7 +12,7 @@ import TidemarkSQLiteStore
         """
 
     /// Adds one to the counter until the server takes it, and a note in the same change set.
-    private static func increment(_ zone: TestZone, writer: Int, count: Int) async throws {
+    private static func increment(_ zone: Zone, writer: Int, count: Int) async throws {
         var (revision, made, temporary) = (1, 0, 0)
         while made < count {
             let state = try await zone.sync(at: Int64(revision), device: "w\(writer)")
@@ -33,10 +32,13 @@ import TidemarkSQLiteStore
         }
     }
 
-    @Test func `A6 A7 Rule 6: eight writers on one counter lose no increment and leave no gap`()
+    @Test(arguments: Store.all)
+    func `A6 A7 Rule 6: eight writers on one counter lose no increment and leave no gap`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for writer in 0..<8 {
                 group.addTask { try await Self.increment(zone, writer: writer, count: 12) }
@@ -50,16 +52,19 @@ import TidemarkSQLiteStore
             "SELECT revision FROM tidemark_revision ORDER BY revision"
         )
         #expect(revisions == (2...97).map(String.init))
-        #expect(try await zone.store.state().revision == 97)
+        #expect(try await zone.revision() == 97)
         let kept = try await zone.column("SELECT count(DISTINCT writer || '-' || n) FROM notes")
         #expect(kept == ["96"])
     }
 
-    @Test(arguments: [1, 2, 3])
-    func `A5 E2 Rule 6: pages of any size skip and repeat nothing while others write`(limit: Int)
+    @Test(arguments: Store.all, [1, 2, 3])
+    func `A5 E2 Rule 6: pages of any size skip and repeat nothing while others write`(
+        store: Store,
+        limit: Int
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         for writer in 0..<10 { _ = try await zone.sync(at: 1, Self.note(writer)) }
         var (revision, seen): (Int, [Int?]) = (1, [])
         var isMore = true
@@ -75,7 +80,7 @@ import TidemarkSQLiteStore
             isMore = try #require(answer.more)
         }
         #expect(seen == Array(2...revision))
-        #expect(try await zone.store.state().revision == Int64(revision))
+        #expect(try await zone.revision() == Int64(revision))
         #expect(revision > 11)
     }
 
@@ -83,10 +88,13 @@ import TidemarkSQLiteStore
         #"{"notes":{"create":[-1],"attributes":{"-1":{"writer":0,"n":\#(n)}}}}"#
     }
 
-    @Test func `A5: a device far behind gets its own change set in its turn, conflicts at once`()
+    @Test(arguments: Store.all)
+    func `A5: a device far behind gets its own change set in its turn, conflicts at once`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE counters SET n = 5")
         for n in 0..<4 { _ = try await zone.sync(at: 1, Self.note(n)) }
         // Revision 2 is the outside edit, 3 to 6 are the notes.
@@ -113,11 +121,13 @@ import TidemarkSQLiteStore
         #expect(own.attributes("notes", "5")?["__oldId__"] as? Int == -7)
     }
 
-    @Test
-    func `Rule 1: a record seen at a revision still to come counts as seen now, not for ever`()
+    @Test(arguments: Store.all)
+    func `Rule 1: a record seen at a revision still to come counts as seen now, not for ever`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         for n in 1...3 { try await zone.writeOutside("UPDATE counters SET n = \(n)") }
         _ = try await zone.sync(at: 1)
         let answer = try await zone.sync(
@@ -128,8 +138,11 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT n FROM counters") == ["3"])
     }
 
-    @Test func `Rule 2 18: two records swap a unique value in one change set`() async throws {
-        let zone = try TestZone(
+    @Test(arguments: Store.all) func `Rule 2 18: two records swap a unique value in one change set`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(
+            store,
             """
             CREATE TABLE seats (id INTEGER PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
             INSERT INTO seats VALUES (1, 10), (2, 20), (3, 30);

@@ -1,7 +1,7 @@
 import Foundation
+import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkSQLiteStore
 import TidemarkServer
 
 /// Which requests are held for news, and which are answered at once.
@@ -12,18 +12,19 @@ import TidemarkServer
         """
     private static let id = "6f6d3a4e-0000-4000-8000-000000000001"
 
-    private func hold(_ zone: TestZone, _ members: String, at revision: Int = 1) async throws
+    private func hold(_ zone: Zone, _ members: String, at revision: Int = 1) async throws
         -> Hold?
     {
         let body = Array(#"{"maxRevision":\#(revision)\#(members)}"#.utf8)
         guard Hold.isPossible(for: body) else { return nil }
-        return try await zone.store.hold(zone: EmbeddedStore.zoneName, body: body)
+        return try await zone.service.hold(zone: "main", body: body)
     }
 
-    @Test func `a request that wants news and brings none is held for as long as it says`()
+    @Test(arguments: Store.all)
+    func `a request that wants news and brings none is held for as long as it says`(store: Store)
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         let held = try #require(try await hold(zone, #","wait":2500"#))
         #expect(held.milliseconds == 2_500 && held.revision == 1)
         #expect(try await hold(zone, #","wait":1,"changeSets":[]"#)?.milliseconds == 1)
@@ -31,26 +32,36 @@ import TidemarkServer
         #expect(try await hold(zone, #","wait":9223372036854775807"#)?.milliseconds == max)
     }
 
-    @Test(arguments: [
-        "", #","wait":0"#, #","wait":9,"changeSets":[{}]"#,
-        #","wait":9,"recall":["6f6d3a4e-0000-4000-8000-000000000001"]"#,
-        #","wait":9,"known":[]"#, #","wait":9,"schema":"another""#,
-    ])
+    @Test(
+        arguments: Store.all,
+        [
+            "", #","wait":0"#, #","wait":9,"changeSets":[{}]"#,
+            #","wait":9,"recall":["6f6d3a4e-0000-4000-8000-000000000001"]"#,
+            #","wait":9,"known":[]"#, #","wait":9,"schema":"another""#,
+        ]
+    )
     func `a request is not held that does not ask for it, brings or asks something`(
+        store: Store,
         members: String
     ) async throws {
-        #expect(try await hold(try TestZone(Self.schema), members) == nil)
+        #expect(try await hold(try await Zone(store, Self.schema), members) == nil)
     }
 
-    @Test func `a device that is behind is not held, whoever wrote what it misses`() async throws {
-        let zone = try TestZone(Self.schema)
+    @Test(arguments: Store.all)
+    func `a device that is behind is not held, whoever wrote what it misses`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE notes SET text = 'outside'")
         #expect(try await hold(zone, #","wait":9"#) == nil)
         #expect(try await hold(zone, #","wait":9"#, at: 2)?.revision == 2)
     }
 
-    @Test func `a device that has lost a value and does not know it is not held`() async throws {
-        let zone = try TestZone(Self.schema, policies: ["notes": .lastWriter])
+    @Test(arguments: Store.all)
+    func `a device that has lost a value and does not know it is not held`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema, policies: ["notes": .lastWriter])
         let edit = { (text: String) in
             #"{"notes":{"update":[1],"attributes":{"1":{"text":"\#(text)"}}}}"#
         }
@@ -61,10 +72,11 @@ import TidemarkServer
         #expect(try await hold(zone, #","wait":9,"device":"b""#, at: 3) != nil)
     }
 
-    @Test func `a hold counts nothing: the request that follows is the device's first`()
+    @Test(arguments: Store.all)
+    func `a hold counts nothing: the request that follows is the device's first`(store: Store)
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         let lap = #","device":"d","lap":{"last":null,"open":[],"next":"\#(Self.id)"}"#
         let before = try await zone.content()
         #expect(try await hold(zone, #","wait":9"# + lap) != nil)

@@ -1,49 +1,56 @@
 import Foundation
-import Testing
 import TidemarkPostgresStore
 
 /// A connection as psql or a job has it, on a thread of its own: whoever waits for it leaves the
 /// test's threads to others.
-final class OtherProgram: Sendable {
+package final class OtherProgram: Sendable {
     private let queue = DispatchQueue(label: "other program")
     private let link: Link
 
     private final class Link: @unchecked Sendable {
         // Used on the program's queue only.
-        var connection: PostgresConnection?
+        private var connection: PostgresConnection?
+
+        func open(_ address: String) throws -> PostgresConnection {
+            if let connection { return connection }
+            let opened = try PostgresConnection(address)
+            connection = opened
+            return opened
+        }
     }
 
-    init(_ address: String) async throws {
-        link = Link()
+    private let address: String
+
+    /// Connects.
+    package init(_ address: String) async throws {
+        (link, self.address) = (Link(), address)
         try await run { [link] in
-            let connection = try PostgresConnection(address)
-            try connection.execute(
+            try link.open(address).execute(
                 """
                 RESET tidemark.engine; RESET idle_in_transaction_session_timeout;
                 -- The tests' role has the name of the schema of the bookkeeping.
                 SET search_path = public
                 """
             )
-            link.connection = connection
         }
     }
 
     /// Runs statements.
-    func execute(_ sql: String) async throws {
-        try await run { [link] in try #require(link.connection).execute(sql) }
+    package func execute(_ sql: String) async throws {
+        try await run { [link, address] in try link.open(address).execute(sql) }
     }
 
     /// The first column of a query, NULL as `NULL`.
-    func column(_ sql: String) async throws -> [String] {
-        try await run { [link] in
-            try #require(link.connection).rows(sql).map { $0[0] ?? "NULL" }
+    package func column(_ sql: String) async throws -> [String] {
+        try await run { [link, address] in
+            try link.open(address).rows(sql).map { $0[0] ?? "NULL" }
         }
     }
 
     /// All columns of a query.
-    func table(_ sql: String, columns: Int) async throws -> [[String]] {
-        try await run { [link] in
-            try #require(link.connection).rows(sql).map { row in
+    package func table(_ sql: String, columns: Int) async throws -> [[String]] {
+        try await run { [link, address] in
+            try link.open(address).rows(sql).map { row in
                 (0..<columns).map { row[$0] ?? "NULL" }
             }
         }

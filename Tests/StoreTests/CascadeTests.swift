@@ -1,7 +1,6 @@
-import GRDB
+import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkSQLiteStore
 
 /// Deletions that the database passes on to children, against people who work on those children.
 @Suite struct CascadeTests {
@@ -17,10 +16,11 @@ import TidemarkSQLiteStore
 
     private static let deletion = #"{"team":{"delete":[1]}}"#
 
-    @Test func `A6 A7 A8: a player nobody told the deleter of is not deleted with her team`()
+    @Test(arguments: Store.all)
+    func `A6 A7 A8: a player nobody told the deleter of is not deleted with her team`(store: Store)
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(
             at: 1,
             #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"name":"Eva"}}}}"#
@@ -32,10 +32,11 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT name FROM team") == ["Kiel"])
     }
 
-    @Test func `A6: a goal two levels down that came later stops the deletion of the team`()
+    @Test(arguments: Store.all)
+    func `A6: a goal two levels down that came later stops the deletion of the team`(store: Store)
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         let goal = #"{"goal":{"create":[-1],"attributes":{"-1":{"player_id":1}}}}"#
         _ = try await zone.sync(at: 1, goal)
         _ = try await zone.sync(at: 1, Self.deletion)
@@ -45,10 +46,13 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT count(*) FROM team") == ["0"])
     }
 
-    @Test func `a child that the same change set moves away or names does not count as unseen`()
+    @Test(arguments: Store.all)
+    func `a child that the same change set moves away or names does not count as unseen`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(
             at: 1,
             #"{"team":{"create":[-1],"attributes":{"-1":{"name":"Lemgo"}}}}"#,
@@ -61,10 +65,13 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT name FROM team") == ["Lemgo"])
     }
 
-    @Test func `A6: a base from beyond the device's own revision sees nothing more than that`()
+    @Test(arguments: Store.all)
+    func `A6: a base from beyond the device's own revision sees nothing more than that`(
+        store: Store
+    )
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(
             at: 1,
             #"{"team":{"update":[1],"attributes":{"1":{"name":"THW Kiel"}}}}"#
@@ -76,10 +83,11 @@ import TidemarkSQLiteStore
         #expect(try await zone.column("SELECT name FROM team") == ["THW Kiel"])
     }
 
-    @Test func `A8: the truth about a record that is named by its temporary id is its row`()
+    @Test(arguments: Store.all)
+    func `A8: the truth about a record that is named by its temporary id is its row`(store: Store)
         async throws
     {
-        let zone = try TestZone(Self.schema)
+        let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(
             at: 1,
             device: "a",

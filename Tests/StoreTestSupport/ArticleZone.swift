@@ -1,16 +1,12 @@
-import GRDB
-import TidemarkSQLiteStore
-
 /// The zone of the article that the protocol comes from: screens in a sports hall, at revision
 /// 1000, whose next ids are the article's.
-enum ArticleZone {
-    static func make() async throws -> TestZone {
-        let zone = try TestZone(schema)
-        try await zone.writeOutside(
-            """
-            UPDATE tidemark_zone SET revision = 990, horizon = 990, adopted = 990;
-            INSERT INTO tidemark_identity VALUES ('screen_instances', 321), ('screen_instance_items', 412);
-            """
+package enum ArticleZone {
+    /// Makes it on a store.
+    package static func make(_ store: Store) async throws -> Zone {
+        let zone = try await Zone(store, schema)
+        try await zone.begin(
+            at: 990,
+            nextIds: ["screen_instances": 321, "screen_instance_items": 412]
         )
         for number in 991...1000 {
             try await zone.writeOutside(
@@ -23,7 +19,7 @@ enum ArticleZone {
         return zone
     }
 
-    static let schema = """
+    package static let schema = """
         CREATE TABLE screens (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
         CREATE TABLE screen_instances (
             id INTEGER PRIMARY KEY, screen_id INTEGER NOT NULL REFERENCES screens, date TEXT, comment TEXT);
@@ -33,7 +29,7 @@ enum ArticleZone {
         """
 
     /// The request as the article prints it.
-    static func request(maxRevision: Int) -> String {
+    package static func request(maxRevision: Int) -> String {
         """
         {
             "maxRevision": \(maxRevision),

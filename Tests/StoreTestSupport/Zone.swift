@@ -1,0 +1,189 @@
+package import Foundation
+import GRDB
+package import TidemarkCore
+import TidemarkPostgresStore
+import TidemarkSQLiteStore
+package import TidemarkServer
+
+/// The stores: what is promised of one is promised of all.
+package enum Store: String, CaseIterable, Sendable {
+    /// One SQLite file.
+    case embedded
+    /// A PostgreSQL database.
+    case postgres
+
+    /// All of them.
+    package static let all = Store.allCases
+}
+
+/// A zone in a scratch store of either kind, asked in JSON as a client would.
+///
+/// Tables are given in SQLite's words. SQL that looks into the zone is what both understand; the
+/// bookkeeping has SQLite's names, `tidemark_revision`.
+package final class Zone: Sendable {
+    /// The kind of store.
+    package let kind: Store
+    /// The store.
+    package let service: any SyncService
+    private let folder: URL
+    private let path: String
+    private let database: TestDatabase?
+
+    /// Makes the tables and rows of `sql`, and serves them; the rows are revision 1.
+    package init(
+        _ kind: Store,
+        _ sql: String,
+        policies: [String: ConflictPolicy] = [:],
+        limits: Limits = .standard,
+        epoch: UUID = UUID(),
+        now: (@Sendable () -> Int64)? = nil,
+        metrics: ServerMetrics = ServerMetrics()
+    ) async throws {
+        self.kind = kind
+        folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        path = folder.appending(path: "zone.sqlite").path
+        switch kind {
+        case .embedded:
+            database = nil
+            try await Self.file(path).write { try $0.execute(sql: sql) }
+            service = try EmbeddedStore(
+                path: path,
+                newEpoch: epoch,
+                policies: policies,
+                limits: limits,
+                now: now,
+                metrics: metrics
+            )
+        case .postgres:
+            let made = try await TestDatabase()
+            database = made
+            var options = PostgresStore.Options(address: made.address, newEpoch: epoch)
+            (options.schemaSQL, options.policies, options.limits) = (sql, policies, limits)
+            (options.now, options.folder, options.connectionsMax) = (now, folder.path, 3)
+            service = try await PostgresStore(options, metrics: metrics)
+        }
+    }
+
+    deinit {
+        do {
+            try FileManager.default.removeItem(at: folder)
+        } catch {
+            // A folder left behind in the system's temporary folder harms no other test.
+            return
+        }
+    }
+
+    private static func file(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    // MARK: Asking
+
+    /// Sends a body and returns the bytes of the answer.
+    package func bytes(_ body: String) async throws -> [UInt8] {
+        try await service.sync(zone: "main", body: Array(body.utf8))
+    }
+
+    /// Sends a body and reads the answer.
+    package func sync(_ body: String) async throws -> Answer {
+        try Answer(try await bytes(body))
+    }
+
+    /// Sends change sets and reads the answer.
+    package func sync(
+        at revision: Int64,
+        device: String? = nil,
+        _ changeSets: String...
+    ) async throws -> Answer {
+        let device = device.map { #""device":"\#($0)","# } ?? ""
+        let list = changeSets.joined(separator: ",")
+        return try await sync(#"{"maxRevision":\#(revision),\#(device)"changeSets":[\#(list)]}"#)
+    }
+
+    /// The error that a body is refused with.
+    package func refusal(of body: String) async throws -> TidemarkError? {
+        do {
+            _ = try await bytes(body)
+            return nil
+        } catch let error as TidemarkError {
+            return error
+        }
+    }
+
+    /// The latest revision.
+    package func revision() async throws -> Int64 {
+        try await service.latest(zone: "main").revision
+    }
+
+    // MARK: Looking
+
+    /// Everything that a refused request must leave as it was.
+    package func content() async throws -> Content {
+        let digest = try await service.digest(zone: "main")
+        let names = ["zone", "revision", "log", "verdict", "idmap", "identity", "capture"]
+        var rows: [[String]] = []
+        for name in names {
+            if kind == .postgres {
+                rows.append(
+                    try await column("SELECT t::text FROM tidemark.\(name) AS t ORDER BY 1")
+                )
+            } else {
+                rows.append(
+                    try await Self.file(path).read { db in
+                        try Row.fetchAll(db, sql: "SELECT * FROM tidemark_\(name)")
+                            .map(\.description)
+                    }
+                )
+            }
+        }
+        return Content(digest: digest, bookkeeping: rows)
+    }
+
+    /// The rows of the zone and all that the server knows about them.
+    package struct Content: Equatable {
+        let digest: ZoneDigest
+        let bookkeeping: [[String]]
+    }
+
+    /// The first column of a query, each value as text, NULL as `NULL`.
+    package func column(_ sql: String) async throws -> [String] {
+        if let database { return try await database.connect().column(Self.words(sql)) }
+        return try await Self.file(path).read { db in
+            try DatabaseValue.fetchAll(db, sql: sql).map { value in
+                switch value.storage {
+                case .null: "NULL"
+                case .int64(let number): String(number)
+                case .double(let number): String(number)
+                case .string(let text): text
+                case .blob(let data): "x'" + data.map { String(format: "%02x", $0) }.joined() + "'"
+                }
+            }
+        }
+    }
+
+    /// Writes rows as another program would, in one transaction.
+    package func writeOutside(_ sql: String) async throws {
+        if let database { return try await database.writeOutside(Self.words(sql)) }
+        try await Self.file(path).write { try $0.execute(sql: sql) }
+    }
+
+    /// Lets the zone be at a revision, with the next ids of tables: it has been served for long.
+    package func begin(at revision: Int64, nextIds: [String: Int64]) async throws {
+        let zone = kind == .embedded ? "" : "'main', "
+        let ids = nextIds.map { "(\(zone)'\($0.key)', \($0.value))" }.joined(separator: ", ")
+        try await writeOutside(
+            """
+            UPDATE tidemark_zone SET revision = \(revision), horizon = \(revision), adopted = \(revision);
+            INSERT INTO tidemark_identity VALUES \(ids)
+            """
+        )
+    }
+
+    /// The names of PostgreSQL's bookkeeping.
+    private static func words(_ sql: String) -> String {
+        sql.replacing("tidemark_", with: "tidemark.")
+    }
+}
