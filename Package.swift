@@ -190,8 +190,7 @@ let package = Package(
             name: "TidemarkPostgresStoreTests",
             dependencies: [
                 "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkPostgresStore",
-                "TidemarkServer",
-                "TidemarkSimulation", "TidemarkTestSupport",
+                "TidemarkServer", "TidemarkSimulation", "TidemarkTestSupport",
             ]
         ),
         .testTarget(

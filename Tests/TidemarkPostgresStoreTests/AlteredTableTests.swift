@@ -8,7 +8,7 @@ import TidemarkTestSupport
 
 /// Tables of a served database are altered by psql while devices sync: nodes follow, old apps go
 /// on, and nobody erases what they do not know.
-@Suite struct AlteredTableTests {
+@Suite(.serialized) struct AlteredTableTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
         CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
