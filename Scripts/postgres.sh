@@ -45,7 +45,7 @@ listen_addresses = '127.0.0.1'
 port = $(free_port)
 unix_socket_directories = ''
 fsync = off
-max_connections = 1000
+max_connections = 400
 CONF
 }
 

@@ -5,7 +5,7 @@ import TidemarkCore
 
 /// The exchange that the protocol comes from, with its very shapes: a device at revision 1000, its
 /// new records -10, -11 and -12.
-@Suite struct ArticleTests {
+@Suite(.serialized) struct ArticleTests {
     @Test(arguments: Store.all)
     func `A2 A3 A4: the article's request is answered with 321, 412, 413 and 1001`(store: Store)
         async throws
@@ -116,7 +116,7 @@ import TidemarkCore
 }
 
 /// Temporary ids across change sets and requests of one device.
-@Suite struct TemporaryIDTests {
+@Suite(.serialized) struct TemporaryIDTests {
     @Test(arguments: Store.all)
     func `A3 A4: a second change set of the request uses -10 of the first`(store: Store)
         async throws

@@ -5,7 +5,7 @@ import TidemarkCore
 
 /// Rule 9: a refused request changes nothing, and says what, where, and what to do; whatever the
 /// bytes, it is a typed error, never a defect.
-@Suite struct BadInputTests {
+@Suite(.serialized) struct BadInputTests {
     @Test(arguments: Store.all)
     func `Rule 9: every malformed request is refused with its own code and changes nothing`(
         store: Store

@@ -3,7 +3,7 @@ import Testing
 import TidemarkCore
 
 /// Deletions that the database passes on to children, against people who work on those children.
-@Suite struct CascadeTests {
+@Suite(.serialized) struct CascadeTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT);
         CREATE TABLE player (

@@ -6,7 +6,7 @@ import TidemarkServer
 import TidemarkTestSupport
 
 /// Several devices' requests in one transaction: each as if it were alone.
-@Suite struct GroupHandlerTests {
+@Suite(.serialized) struct GroupHandlerTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE CHECK (text <> ''));
         INSERT INTO notes VALUES (1, 'first');

@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkServer
 
 /// Which requests are held for news, and which are answered at once.
-@Suite struct HoldTests {
+@Suite(.serialized) struct HoldTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
         INSERT INTO notes VALUES (1, 'first');

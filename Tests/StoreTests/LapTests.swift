@@ -4,7 +4,7 @@ import Testing
 import TidemarkCore
 
 /// Case 33: a server tells two files with one identity apart by what each has seen last.
-@Suite struct LapTests {
+@Suite(.serialized) struct LapTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
         INSERT INTO notes VALUES (1, 'first');

@@ -4,7 +4,7 @@ import TidemarkCore
 
 /// Rules 1, 2 and 6: revisions are dense and in commit order, pages skip nothing, nobody overwrites
 /// what they have not seen.
-@Suite struct OrderTests {
+@Suite(.serialized) struct OrderTests {
     private static let schema = """
         CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
         CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, writer INTEGER, n INTEGER);
@@ -168,5 +168,27 @@ import TidemarkCore
         #expect(set.attributes("seats", "3")?["number"] as? Int == 30)
         #expect(set.ids("delete", "seats") == [-1])
         #expect(taken.maxRevision == 2)
+    }
+
+    @Test(arguments: Store.all)
+    func `rule 18: whoever holds several wanted values is listed in the order of the keys`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(
+            store,
+            """
+            CREATE TABLE seats (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+            INSERT INTO seats VALUES (1, 'z'), (2, 'y'), (10, 'x');
+            """
+        )
+        let answer = try await zone.sync(
+            at: 1,
+            #"""
+            {"seats":{"create":[-1,-2,-3],
+             "attributes":{"-1":{"name":"x"},"-2":{"name":"y"},"-3":{"name":"z"}}}}
+            """#
+        )
+        let reasons = answer.changeSets.first?.reasons ?? []
+        #expect(reasons.compactMap { $0["key"] as? Int } == [1, 2, 10])
     }
 }

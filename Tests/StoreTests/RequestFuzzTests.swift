@@ -4,7 +4,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// Rule 9 by brute force: whatever the bytes, a request is answered or refused with a typed error.
-@Suite struct RequestFuzzTests {
+@Suite(.serialized) struct RequestFuzzTests {
     /// What stands in for a token.
     private static let tokens = [
         "null", "true", "false", "0", "-0", "-1", "-10", "749", "1.5", "1e3", "1e999",

@@ -5,7 +5,7 @@ import TidemarkCore
 
 /// Rules 3, 5 and 13: a retry is harmless however late, the device's order holds, an id stands for
 /// one content.
-@Suite struct RetryTests {
+@Suite(.serialized) struct RetryTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
         INSERT INTO notes VALUES (1, 'first');

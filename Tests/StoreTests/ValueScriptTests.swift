@@ -6,7 +6,7 @@ import TidemarkTestSupport
 
 /// Both stores answer the same requests with the same bytes, whatever the values are: columns and
 /// keys of every type that both have, in scripts made from a seed.
-@Suite struct ValueScriptTests {
+@Suite(.serialized) struct ValueScriptTests {
     /// `TIDEMARK_DIFFERENTIAL_SEEDS=1000` compares more.
     private static let scripts =
         ProcessInfo.processInfo.environment["TIDEMARK_DIFFERENTIAL_SEEDS"].flatMap { UInt64($0) }

@@ -8,7 +8,7 @@ import TidemarkTestSupport
 
 /// Tables of a served database are altered by psql while devices sync: nodes follow, old apps go
 /// on, and nobody erases what they do not know.
-@Suite struct AlteredTableTests {
+@Suite(.serialized) struct AlteredTableTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
         CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
@@ -356,6 +356,58 @@ import TidemarkTestSupport
         #expect(cluster.store.schema.byName["notes"]?.columns.count == 4)
         let ben = try await cluster.device("ben")
         #expect(try await ben.rows("SELECT stars FROM notes ORDER BY id") == ["3", "3", "8"])
+        await cluster.close()
+    }
+
+    @Test
+    func `C3: psql adds eight columns while devices write through two nodes, and none is lost`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben", over: InProcessTransport(to: cluster.other))
+        let add: @Sendable (Int) -> String = { number in
+            """
+            ALTER TABLE notes ADD COLUMN c\(number) bigint DEFAULT \(number);
+            UPDATE notes SET c\(number) = 100 + \(number) WHERE id = 1;
+            INSERT INTO notes (id, text, c\(number)) VALUES (\(2_000 - number), 'psql', 7)
+            """
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for number in 1...8 { try await cluster.psql(add(number)) }
+            }
+            for (name, device) in [("anna", anna), ("ben", ben)] {
+                group.addTask {
+                    for number in 1...12 {
+                        try await device.write(
+                            "INSERT INTO notes (text) VALUES ('\(name) \(number)')"
+                        )
+                        try await device.engine.sync()
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try await cluster.settle([anna, ben])
+        let wrote = try await cluster.rows("SELECT count(*) FROM notes WHERE text LIKE '% %'")
+        #expect(wrote == ["24"])
+        // The apps are released with all columns at last.
+        var later: [TestDevice] = []
+        for device in [anna, ben] {
+            for number in 1...8 {
+                try device.writeOutside("ALTER TABLE notes ADD COLUMN c\(number) INTEGER DEFAULT 0")
+            }
+            later.append(try await device.reopened())
+        }
+        let fresh = try await cluster.device("fresh")
+        try await cluster.converge(later[0], later[1], fresh)
+        let first = try await fresh.rows("SELECT c1, c2, c8 FROM notes WHERE id = 1")
+        #expect(first == ["101|102|108"])
+        let revisions = try await cluster.rows(
+            "SELECT count(*) = max(revision) - 1 FROM tidemark.revision"
+        )
+        #expect(revisions == ["true"], "dense")
         await cluster.close()
     }
 }

@@ -7,7 +7,7 @@ import TidemarkPostgresStore
 import TidemarkTestSupport
 
 /// A node is started with a schema that has more than the database.
-@Suite struct GrowingSchemaTests {
+@Suite(.serialized) struct GrowingSchemaTests {
     private static let first = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
         CREATE TABLE player (

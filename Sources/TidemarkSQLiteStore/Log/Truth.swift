@@ -120,6 +120,7 @@ extension ZoneTransaction {
                         ON m.rec = h.rec AND m.col IN (\(literals.joined(separator: ", ")))
                     WHERE h.ord = ?1 AND h.tbl = s.tbl AND h.key = holder
                         AND (h.operation = 'delete' OR h.operation = 'update' AND m.rec IS NOT NULL))
+            ORDER BY length(holder), holder
             """
     }
 }

@@ -42,7 +42,7 @@ final class PostgresCluster: DeviceHome {
         folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         var options = options
-        options.folder = folder.path
+        (options.folder, options.connectionsMax) = (folder.path, 3)
         self.database = database
         store = try await PostgresStore(options)
         (options.schemaSQL, options.adopts) = (nil, false)
@@ -61,7 +61,7 @@ final class PostgresCluster: DeviceHome {
     /// Another node, opened with what `options` say.
     func node(_ options: (inout PostgresStore.Options) -> Void) async throws -> PostgresStore {
         var made = PostgresStore.Options(address: database.address, newEpoch: UUID())
-        made.folder = folder.path
+        (made.folder, made.connectionsMax) = (folder.path, 3)
         options(&made)
         return try await PostgresStore(made)
     }
