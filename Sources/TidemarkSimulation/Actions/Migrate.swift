@@ -41,7 +41,7 @@ extension World {
             try device.crash(opensAnew: false) { _ in 0 }
             recorder.crashed(device)
         }
-        try device.writeOutside { try $0.execute(sql: step.sql + step.backfill) }
+        try device.writeOutside { try $0.execute(sql: step.sql + step.backfill.app) }
         device.version += 1
         try recorder.altered(device)
         guard restarts else { return }

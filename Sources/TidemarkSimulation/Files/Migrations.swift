@@ -7,8 +7,8 @@ enum Migrations {
     /// A step from one version to the next.
     struct Step {
         let sql: String
-        /// What the migration writes into the rows.
-        var backfill = ""
+        /// What the migration writes into the server's rows, and into an app's.
+        var backfill = (server: "", app: "")
         /// Columns that are renamed.
         var renames: [ColumnRename] = []
         /// What can be written into what is new.
@@ -67,7 +67,10 @@ enum Migrations {
             ALTER TABLE player ADD COLUMN height REAL DEFAULT 1.5;
             CREATE TABLE prize (code TEXT PRIMARY KEY, title TEXT, worth INTEGER DEFAULT 1);
             """,
-        backfill: "UPDATE team SET motto = 'm' || rank WHERE rank IS NOT NULL",
+        backfill: (
+            "UPDATE team SET motto = 'm' || rank WHERE rank IS NOT NULL",
+            "UPDATE team SET motto = iif(rank % 2, 'm', 'a') || rank WHERE rank IS NOT NULL"
+        ),
         renames: [ColumnRename(table: "team", old: "town", new: "city")],
         statements: [
             Statement("city", "UPDATE team SET city = ?1 WHERE id = \(Statements.team2)"),

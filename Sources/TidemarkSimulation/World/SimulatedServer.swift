@@ -133,7 +133,7 @@ final class SimulatedServer {
         var adoption: ZoneAdoption?
         try database.writeWithoutTransaction { db in
             let step = Migrations.steps[version]
-            try db.execute(sql: step.sql + step.backfill)
+            try db.execute(sql: step.sql + step.backfill.server)
             try db.inTransaction(.immediate) {
                 adoption = try ZoneAdoption(
                     db,
