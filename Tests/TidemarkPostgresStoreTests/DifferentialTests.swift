@@ -21,7 +21,7 @@ import TidemarkSimulation
     {
         let entries = try await Self.compare(seed, .schema)
         let migrations = entries.filter { if case .migration = $0 { true } else { false } }
-        #expect(migrations.count == 2, "in the end everybody has the same tables")
+        #expect(migrations.count == 3, "in the end everybody has the same tables")
     }
 
     /// Runs a world, and the same requests on PostgreSQL.
@@ -82,17 +82,27 @@ private struct Replay {
             try await write(body)
         case .snapshot:
             try await settle()
-        case .migration(let schemaSQL):
-            try await migrate(schemaSQL)
+        case .migration(let renames, let schemaSQL, let backfill):
+            try await migrate(renames, schemaSQL, backfill)
         }
     }
 
-    /// Another node is started with the new tables.
-    private func migrate(_ schemaSQL: String) async throws -> String? {
+    /// Somebody renames columns by psql, and another node is started with the new tables.
+    private func migrate(
+        _ renames: [ColumnRename],
+        _ schemaSQL: String,
+        _ backfill: String
+    ) async throws -> String? {
+        for rename in renames {
+            try await database.writeOutside(
+                "ALTER TABLE \(rename.table) RENAME COLUMN \(rename.old) TO \(rename.new)"
+            )
+        }
         var options = options
         options.schemaSQL = schemaSQL
         let node = try await PostgresStore(options)
         await node.close()
+        if !backfill.isEmpty { try await database.writeOutside(backfill) }
         return node.made.isEmpty ? "nothing was made" : nil
     }
 

@@ -38,7 +38,11 @@ struct OpenDatabase {
     }
 
     private func prepare() throws -> (served: PostgresSchema, made: [String]) {
+        // Another node may be at it, and copy a large file.
+        let patience = try pg.text("SHOW lock_timeout") ?? "0"
+        try pg.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         try pg.query("SELECT pg_advisory_xact_lock(\(Self.lock))")
+        try pg.execute("SET LOCAL lock_timeout = '\(patience)'")
         // Nothing is made anew while others may be at work: that would wait for them, and they for
         // it.
         let isMade = try pg.text("SELECT to_regclass('tidemark.served')") != nil

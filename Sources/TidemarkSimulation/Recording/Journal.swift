@@ -15,8 +15,9 @@ package final class Journal {
         case outside(String?)
         /// The zone was made ready for a snapshot.
         case snapshot
-        /// Somebody altered the tables, to those that these statements make.
-        case migration(String)
+        /// Somebody renamed columns, altered the tables to those that the schema makes, and then
+        /// filled what is new.
+        case migration(renames: [ColumnRename], schemaSQL: String, backfill: String)
     }
 
     /// The policies of the tables.

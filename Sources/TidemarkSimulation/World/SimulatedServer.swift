@@ -148,7 +148,17 @@ final class SimulatedServer {
         }
         if let adoption { schema = adoption.schema }
         version += 1
-        journal?.add(.migration(ZoneSchema.sql + Migrations.sql(version)))
+        let step = Migrations.steps[version - 1]
+        guard let journal else { return }
+        try absorb()
+        journal.add(
+            .migration(
+                renames: step.renames,
+                schemaSQL: ZoneSchema.sql + Migrations.sql(version),
+                backfill: step.backfill.server
+            )
+        )
+        journal.add(.snapshot)
     }
 
     /// The latest revision.
