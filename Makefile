@@ -18,7 +18,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build release test lint format kills node-kills demo demo-postgres demo-verify prove clean
+.PHONY: help setup build release test lint format bench kills node-kills demo demo-postgres demo-verify prove clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,11 @@ lint: ## Check the layout of the sources
 
 format: ## Lay out the sources
 	@$(STAGE) "Formatting" swift format --in-place --recursive $(SOURCES)
+
+bench: setup ## Measure every job beside the engine underneath, on both stores
+	@$(STAGE) "Building tidemark (release)" swift build -c release --product tidemark
+	@program="$$(swift build -c release --show-bin-path)/tidemark"; "$$program" bench && \
+		$(SERVICES) bash -c '"$$0" bench push swarm latency idle --store "$$TIDEMARK_POSTGRES"' "$$program"
 
 kills: setup ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
 	@$(STAGE) "Building the package and its tests" swift build --build-tests

@@ -141,13 +141,23 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]
         ),
+        .target(
+            name: "TidemarkBench",
+            dependencies: [
+                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkHTTP",
+                "TidemarkPostgresStore", "TidemarkSQLiteStore", "TidemarkServer",
+                "TidemarkTestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ]
+        ),
         // Not named `tidemark`: file systems that ignore case would mix it up with `Tidemark`.
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
                 "TidemarkPostgresStore", "TidemarkRedis", "TidemarkHTTP", "TidemarkServer",
-                "TidemarkSimulation", "TidemarkTestSupport",
+                "TidemarkBench", "TidemarkSimulation", "TidemarkTestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -181,6 +191,10 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Tests/StoreTestSupport"
+        ),
+        .testTarget(
+            name: "TidemarkStoreTests",
+            dependencies: ["TidemarkCore", "TidemarkServer", "TidemarkStore"]
         ),
         .testTarget(
             name: "StoreTests",

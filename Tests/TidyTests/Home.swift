@@ -58,9 +58,14 @@ struct Home {
             reason: "the random epoch of a new history"
         ),
         Home(
-            path: "Sources/TidemarkCLI/Commands/Bench.swift",
+            path: "Sources/TidemarkBench/Benchmarks/LatencyBenchmark.swift",
+            calls: ["Task.sleep"],
+            reason: "the pause between two commits whose way is followed"
+        ),
+        Home(
+            path: "Sources/TidemarkBench/Parts/RandomID.swift",
             calls: ["UUID()"],
-            reason: "the random epoch of the zone that is measured"
+            reason: "folders, and the random epochs of what is measured"
         ),
         Home(
             path: "Sources/TidemarkRedis/RedisCache.swift",

@@ -6,7 +6,8 @@ enum Layers {
         "TidemarkRedis", "TidemarkHTTP",
     ]
     static let tools = [
-        "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkCLI",
+        "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkBench",
+        "TidemarkCLI",
     ]
     static let inOrder = ["CZlib", "CLibPQ", "CHiredis", faults] + client + server + tools
 

@@ -1,0 +1,146 @@
+import GRDB
+import Tidemark
+import TidemarkPostgresStore
+
+/// One device sends what it made offline.
+enum PushBenchmark: Benchmark {
+    static let name = "push"
+    static let summary = "one device sends new rows in change sets of 1, 100 and 10,000"
+
+    static func cases(_ setting: BenchSetting) async throws -> [BenchCase] {
+        // Change sets of one row are many: a tenth of the rows shows what each costs.
+        let sizes = [(1, setting.rows / 10), (100, setting.rows), (10_000, setting.rows)]
+        var cases: [BenchCase] = []
+        for (size, count) in sizes where count > 0 {
+            cases.append(try await send(count, in: size, setting))
+        }
+        return cases
+    }
+
+    private static func send(
+        _ count: Int,
+        in size: Int,
+        _ setting: BenchSetting
+    ) async throws -> BenchCase {
+        let place = try await Workplace(setting, rows: 0)
+        let template = place.path()
+        try await place.join(at: template)
+        return BenchCase(
+            "\(count) rows in change sets of \(min(size, count))",
+            goal: .speed(0.4),
+            ours: {
+                let path = place.path()
+                try await place.join(at: path)
+                let device = try await place.device(at: path, direct: false)
+                try await write(count, in: size, by: device)
+                let before = place.traffic
+                var sample = try await Sample.time { try await device.engine.sync() }
+                sample.wire = place.wire(since: before, requests: device.requests)
+                try device.close()
+                return sample
+            },
+            against: setting.postgres == nil
+                ? "INSERT FROM json_each with a trigger's log, a transaction each 64 sets"
+                : "INSERT FROM jsonb_to_recordset with a trigger's log, a transaction each 64 sets",
+            ceiling: {
+                if let address = setting.postgres {
+                    return try insert(count, in: size, at: address)
+                }
+                return try insert(count, in: size, into: place.path())
+            },
+            finish: { try await place.end() }
+        )
+    }
+
+    private static func write(_ count: Int, in size: Int, by device: BenchDevice) async throws {
+        for first in stride(from: 1, through: count, by: size) {
+            let sql = Items.insertion(min(size, count - first + 1), from: first)
+            try await device.database.write { try $0.execute(sql: sql) }
+        }
+    }
+
+    // MARK: Ceilings
+
+    private static func sets(_ count: Int, in size: Int) throws -> [String] {
+        try DatabaseQueue().read { db in
+            try stride(from: 1, through: count, by: size).map { first in
+                try String.fetchOne(
+                    db,
+                    sql: """
+                        SELECT json_group_array(json_object('id', id, 'name', name, 'note', note,
+                            'amount', amount, 'price', price, 'made', made, 'kind', kind, 'mark', mark))
+                        FROM (\(Items.rows(min(size, count - first + 1), from: first)))
+                        """
+                ) ?? "[]"
+            }
+        }
+    }
+
+    /// As many change sets share a transaction as requests of a group may.
+    private static let group = 64
+
+    private static func insert(_ count: Int, in size: Int, into path: String) throws -> Sample {
+        let sets = try sets(count, in: size)
+        try Items.make(0, at: path)
+        let file = try DatabaseQueue(path: path)
+        try file.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE log (id INTEGER, revision INTEGER);
+                    CREATE TRIGGER note AFTER INSERT ON item BEGIN
+                        INSERT INTO log VALUES (new.id, 1);
+                    END
+                    """
+            )
+        }
+        let sample = try Sample.time {
+            for first in stride(from: 0, to: sets.count, by: group) {
+                try file.write { db in
+                    for set in sets[first..<min(sets.count, first + group)] {
+                        try db.cachedStatement(
+                            sql: """
+                                INSERT INTO item SELECT value ->> 'id', value ->> 'name', value ->> 'note',
+                                    value ->> 'amount', value ->> 'price', value ->> 'made', value ->> 'kind',
+                                    value ->> 'mark' FROM json_each(?)
+                                """
+                        ).execute(arguments: [set])
+                    }
+                }
+            }
+        }
+        try file.close()
+        return sample
+    }
+
+    private static func insert(_ count: Int, in size: Int, at address: String) throws -> Sample {
+        let sets = try sets(count, in: size)
+        let pg = try PostgresConnection(address)
+        try pg.execute(
+            """
+            DROP TABLE IF EXISTS ceiling_item, ceiling_log;
+            CREATE TABLE ceiling_item (id bigint PRIMARY KEY, name text, note text, amount bigint,
+                price float8, made text, kind text, mark text);
+            CREATE INDEX ON ceiling_item (name);
+            CREATE TABLE ceiling_log (id bigint, revision bigint);
+            CREATE OR REPLACE FUNCTION ceiling_note() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN INSERT INTO ceiling_log VALUES (new.id, 1); RETURN NULL; END $$;
+            CREATE TRIGGER note AFTER INSERT ON ceiling_item FOR EACH ROW EXECUTE FUNCTION ceiling_note()
+            """
+        )
+        return try Sample.time {
+            for first in stride(from: 0, to: sets.count, by: group) {
+                try pg.execute("BEGIN")
+                for set in sets[first..<min(sets.count, first + group)] {
+                    try pg.query(
+                        """
+                        INSERT INTO ceiling_item SELECT * FROM jsonb_to_recordset($1::jsonb) AS r (id bigint,
+                            name text, note text, amount bigint, price float8, made text, kind text, mark text)
+                        """,
+                        [set]
+                    )
+                }
+                try pg.commit()
+            }
+        }
+    }
+}

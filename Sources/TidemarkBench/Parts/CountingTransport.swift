@@ -1,0 +1,53 @@
+import Synchronization
+import Tidemark
+import TidemarkCore
+
+/// A way to the server that counts what is asked.
+final class CountingTransport: Transport {
+    private let other: any Transport
+    private let count = Mutex(0)
+
+    init(_ other: any Transport) { self.other = other }
+
+    /// How many requests were made.
+    var requests: Int { count.withLock { $0 } }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        tick()
+        return try await other.sync(zone: zone, body: body)
+    }
+
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        tick()
+        return try await other.fingerprints(zone: zone, body: body)
+    }
+
+    func snapshot(
+        zone: String,
+        to path: String,
+        progress: @Sendable (Int64, Int64?) -> Void
+    ) async throws {
+        tick()
+        try await other.snapshot(zone: zone, to: path, progress: progress)
+    }
+
+    func schema(zone: String) async throws -> [UInt8] {
+        tick()
+        return try await other.schema(zone: zone)
+    }
+
+    func digest(zone: String) async throws -> ZoneDigest {
+        tick()
+        return try await other.digest(zone: zone)
+    }
+
+    func listen(
+        zone: String,
+        from known: ZoneRevision?,
+        heard: @Sendable (PushEvent) -> Void
+    ) async throws {
+        try await other.listen(zone: zone, from: known, heard: heard)
+    }
+
+    private func tick() { count.withLock { $0 += 1 } }
+}

@@ -1,0 +1,69 @@
+/// What a case came to.
+package struct BenchResult: Sendable, Encodable {
+    /// The benchmark.
+    package let benchmark: String
+    /// The case.
+    package let name: String
+    /// The store that was measured.
+    package let store: String
+    /// How many rows a large table had.
+    package let rows: Int
+    /// Our times, in seconds.
+    package let seconds: Spread
+    /// What it was compared with.
+    package let ceiling: String
+    /// The ceiling's times, in seconds.
+    package let ceilingSeconds: Spread?
+    /// Our speed as a part of the ceiling's, by the medians.
+    package let ratio: Double?
+    /// The time of half of our parts, and of 99 in 100, in seconds.
+    package let p50: Double?
+    /// The time in which 99 in 100 of our parts were done, in seconds.
+    package let p99: Double?
+    /// The ceiling's, as ``p50`` and ``p99``.
+    package let ceilingP50: Double?
+    /// See ``ceilingP50``.
+    package let ceilingP99: Double?
+    /// What went over the wire in one run.
+    package let wire: Sample.Wire?
+    /// The most memory of the process with both sides in it, in bytes.
+    package let peakMemory: Int?
+    /// What was wanted, in words.
+    package let goal: String
+    /// Whether it was reached; nil when nothing was wanted.
+    package let isMet: Bool?
+
+    init(
+        _ benchmark: String,
+        _ item: BenchCase,
+        _ setting: BenchSetting,
+        _ ours: [Sample],
+        _ ceilings: [Sample],
+        memory: Int?
+    ) {
+        (self.benchmark, name, store) = (benchmark, item.name, setting.store)
+        (rows, ceiling, peakMemory) = (setting.rows, item.ceilingName, memory)
+        let (mine, its) = (
+            Spread(ours.map(\.seconds)),
+            ceilings.isEmpty ? nil : Spread(ceilings.map(\.seconds))
+        )
+        (seconds, ceilingSeconds) = (mine, its)
+        let ratio = its.map { $0.median / max(mine.median, .ulpOfOne) }
+        let wire = ours.last?.wire
+        (self.ratio, self.wire) = (ratio, wire)
+        let (parts, theirs) = (ours.flatMap(\.latencies), ceilings.flatMap(\.latencies))
+        p50 = Spread.percentile(0.5, of: parts)
+        p99 = Spread.percentile(0.99, of: parts)
+        ceilingP50 = Spread.percentile(0.5, of: theirs)
+        ceilingP99 = Spread.percentile(0.99, of: theirs)
+        switch item.goal {
+        case .speed(let wanted):
+            (goal, isMet) = ("speed ≥ \(wanted)", ratio.map { $0 >= wanted })
+        case .time(let wanted):
+            (goal, isMet) = ("time ≤ \(wanted)", ratio.map { 1 / $0 <= wanted })
+        case .bytes(let wanted):
+            (goal, isMet) = ("bytes ≤ \(wanted)", wire.map { $0.bytesUp + $0.bytesDown <= wanted })
+        case nil: (goal, isMet) = ("", nil)
+        }
+    }
+}

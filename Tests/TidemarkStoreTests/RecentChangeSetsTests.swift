@@ -1,0 +1,131 @@
+import Testing
+import TidemarkCore
+import TidemarkServer
+import TidemarkStore
+
+/// What a node keeps in memory of a zone's latest change sets, and when it does not believe it.
+@Suite struct RecentChangeSetsTests {
+    private static let epoch = "00000000-0000-4000-8000-000000000000"
+
+    /// A history of so many revisions, in which those from `fork` on say something else.
+    private static func history(_ count: Int64, fork: Int64 = .max) -> [RecentChangeSet] {
+        var (chain, sets) = ("", [RecentChangeSet]())
+        for revision in 1...count {
+            let body = #"{"revision":\#(revision)\#(revision < fork ? "" : ",\"other\":1")}"#
+            chain = RecentChangeSet.chain(
+                after: chain,
+                revision: revision,
+                device: "d",
+                body: body
+            )
+            sets.append(
+                RecentChangeSet(
+                    revision: revision,
+                    device: "d",
+                    fingerprint: nil,
+                    chain: chain,
+                    body: body
+                )
+            )
+        }
+        return sets
+    }
+
+    private static func head(
+        _ history: [RecentChangeSet],
+        schema: String = "s"
+    ) -> ZoneHead {
+        ZoneHead(
+            state: ZoneState(
+                epoch: epoch,
+                revision: Int64(history.count),
+                horizon: 0,
+                schema: schema
+            ),
+            fingerprint: Fingerprint.none,
+            chain: history[history.count - 1].chain,
+            hasNotes: false
+        )
+    }
+
+    private static func ask(
+        _ recent: RecentChangeSets,
+        after revision: Int64,
+        at head: ZoneHead
+    ) -> PullAnswer {
+        recent.answer(
+            SyncRequest(
+                maxRevision: revision,
+                device: nil,
+                epoch: nil,
+                schema: nil,
+                limit: nil,
+                changeSets: []
+            ),
+            at: head,
+            limits: .standard
+        )
+    }
+
+    private static func bodies(_ answer: PullAnswer) -> [String]? {
+        if case .answer(let answer) = answer { answer.changeSets } else { nil }
+    }
+
+    @Test func `what is missing is asked for once, and only that`() {
+        let (first, later) = (Self.history(10), Self.history(15))
+        var recent = RecentChangeSets()
+        #expect(Self.ask(recent, after: 7, at: Self.head(first)) == .load(7...10))
+        recent.take(Array(first[6...9]), at: Self.head(first))
+        #expect(Self.bodies(Self.ask(recent, after: 7, at: Self.head(first)))?.count == 3)
+        #expect(Self.ask(recent, after: 4, at: Self.head(first)) == .load(4...6))
+        recent.take(Array(first[3...5]), at: Self.head(first))
+        #expect(Self.bodies(Self.ask(recent, after: 4, at: Self.head(first)))?.count == 6)
+        #expect(Self.ask(recent, after: 8, at: Self.head(later)) == .load(11...15))
+        recent.take(Array(later[10...14]), at: Self.head(later))
+        #expect(
+            Self.bodies(Self.ask(recent, after: 4, at: Self.head(later)))
+                == later[4...14].map(\.body)
+        )
+        #expect(Self.bodies(Self.ask(recent, after: 15, at: Self.head(later))) == [])
+    }
+
+    @Test(arguments: [(10, 8), (12, 8), (9, 3), (7, 3)] as [(Int64, Int64)])
+    func `a database that was put back under a running node is noticed by its chain`(
+        reached: Int64,
+        fork: Int64
+    ) {
+        // The node knows ten revisions; the database has forgotten those from the fork on, and
+        // reached others under the same numbers.
+        let (known, real) = (Self.history(10), Self.history(reached, fork: fork))
+        var recent = RecentChangeSets()
+        recent.take(known, at: Self.head(known))
+        let head = Self.head(real)
+        for _ in 0..<2 {
+            guard case .load(let range) = Self.ask(recent, after: 2, at: head) else { break }
+            recent.take(real.filter { range.contains($0.revision) }, at: head)
+        }
+        #expect(
+            Self.bodies(Self.ask(recent, after: 2, at: head)) == real.dropFirst(2).map(\.body)
+        )
+    }
+
+    @Test func `another schema, or another epoch, begins anew`() {
+        let known = Self.history(5)
+        var recent = RecentChangeSets()
+        recent.take(known, at: Self.head(known))
+        let head = Self.head(known, schema: "t")
+        #expect(Self.ask(recent, after: 2, at: head) == .load(2...5))
+    }
+
+    @Test func `F5: memory is bounded by number and by bytes`() {
+        var bounds = RecentChangeSets.Bounds()
+        (bounds.countMax, bounds.bytesMax) = (8, 45)
+        let known = Self.history(9)
+        var recent = RecentChangeSets(bounds: bounds)
+        #expect(Self.ask(recent, after: 1, at: Self.head(known)) == .ask)
+        recent.take(known, at: Self.head(known))
+        // Fourteen bytes each: three fit, of which a device at the first misses two.
+        #expect(Self.bodies(Self.ask(recent, after: 7, at: Self.head(known)))?.count == 2)
+        #expect(Self.ask(recent, after: 6, at: Self.head(known)) == .load(6...6))
+    }
+}
