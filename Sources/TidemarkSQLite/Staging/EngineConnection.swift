@@ -24,6 +24,7 @@ public enum EngineConnection {
             )
         )
         if isPrepared != true {
+            try widenCaches(of: db)
             try SQLFunctions.register(on: db)
             try FingerprintFunctions.register(on: db)
             try db.execute(sql: ReduceCapture.resultSQL)
@@ -32,6 +33,22 @@ public enum EngineConnection {
             try db.execute(sql: Catalog.sql)
         }
         try Catalog.load(schema, in: db)
+    }
+}
+
+extension EngineConnection {
+    /// The least memory for pages, in KiB: of the file, and of temporary tables.
+    ///
+    /// SQLite's own 2 MB are read and written again and again when a large answer is taken in.
+    private static let cacheKiB = 16 << 10
+
+    private static func widenCaches(of db: Database) throws {
+        try db.execute(sql: "PRAGMA temp.cache_size = -\(cacheKiB)")
+        // Negative is KiB, positive is pages; what somebody has made larger stays.
+        let size = try Int.fetchOne(db, sql: "PRAGMA main.cache_size") ?? 0
+        let page = try Int.fetchOne(db, sql: "PRAGMA main.page_size") ?? 4_096
+        guard (size < 0 ? -size : size * page >> 10) < cacheKiB else { return }
+        try db.execute(sql: "PRAGMA main.cache_size = -\(cacheKiB)")
     }
 }
 

@@ -43,7 +43,7 @@ package actor SnapshotCache {
         if let building, building.state == state {
             task = building.task
         } else {
-            let path = place.path(revision: state.revision, schema: state.schema)
+            let path = place.path(of: state)
             task = Task { try await build(path) }
             building = (state, task)
         }
@@ -60,11 +60,11 @@ package actor SnapshotCache {
         return file
     }
 
-    /// Tells that somebody has read a file.
+    /// Tells that somebody has read a file; files of others do not matter here.
     package func release(_ file: SnapshotFile) {
-        readers[file, default: 1] -= 1
-        guard readers[file] == 0 else { return }
-        readers[file] = nil
+        guard let count = readers[file] else { return }
+        readers[file] = count > 1 ? count - 1 : nil
+        guard count == 1 else { return }
         if file != current { removeIfThere(file.path) }
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TidemarkServer
 
 /// Where snapshot files lie: beside the zone's file, under names that tell whose they are.
 struct SnapshotPlace: Sendable {
@@ -12,9 +13,12 @@ struct SnapshotPlace: Sendable {
         stem = ".\(url.lastPathComponent).snapshot-"
     }
 
-    /// The path of this process's snapshot at a revision of tables with a schema hash.
-    func path(revision: Int64, schema: String) -> String {
-        "\(directory)/\(stem)\(process)-\(revision)-\(schema.prefix(8)).gz"
+    /// The path of this process's snapshot of a zone in a state.
+    ///
+    /// The epoch tells zones of several databases apart, which may share name and folder.
+    func path(of zone: ZoneState) -> String {
+        let history = "\(zone.epoch.prefix(18))-\(zone.revision)-\(zone.schema.prefix(8))"
+        return "\(directory)/\(stem)\(process)-\(history).gz"
     }
 
     /// Removes the files of servers that were killed.

@@ -1,0 +1,41 @@
+import Foundation
+import Testing
+import TidemarkPostgresStore
+
+/// A node keeps a snapshot of each zone, all in one folder.
+@Suite struct SnapshotFileTests {
+    @Test func `rule 22: two databases with a zone of one name do not share a snapshot`()
+        async throws
+    {
+        let (first, second) = (try await PostgresZone(), try await PostgresZone())
+        for zone in [first, second, first] {
+            let file = try await zone.store.snapshot(zone: "main")
+            #expect(file.epoch == (try await zone.store.latest(zone: "main")).epoch)
+            #expect(FileManager.default.fileExists(atPath: file.path))
+            await zone.store.releaseSnapshot(file)
+        }
+        let (one, other) = (
+            try await first.store.snapshot(zone: "main"),
+            try await second.store.snapshot(zone: "main")
+        )
+        #expect(one.path != other.path)
+        for (zone, file) in [(first, one), (second, other)] {
+            await zone.store.releaseSnapshot(file)
+            await zone.store.close()
+        }
+    }
+
+    @Test func `whoever has read a zone's snapshot takes no other zone's away`() async throws {
+        let zone = try await PostgresZone(zones: ["a", "b"])
+        let reading = try await zone.store.snapshot(zone: "a")
+        let read = try await zone.store.snapshot(zone: "b")
+        await zone.store.releaseSnapshot(read)
+        await zone.store.releaseSnapshot(reading)
+        for name in ["a", "b"] {
+            let file = try await zone.store.snapshot(zone: name)
+            #expect(FileManager.default.fileExists(atPath: file.path))
+            await zone.store.releaseSnapshot(file)
+        }
+        await zone.store.close()
+    }
+}
