@@ -58,6 +58,7 @@ package final class PostgresConnection {
             SET intervalstyle = 'postgres';
             SET timezone = 'UTC';
             SET tidemark.engine = 'on';
+            SET jit = off;
             """
         )
         // What is acknowledged must be on disk, also where the database is set to be quicker.

@@ -12,7 +12,9 @@ final class TestRedis: Sendable {
         .appending(path: "../../../../Scripts/redis.sh").standardized.path
 
     init() async throws {
-        folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
+        let services = ProcessInfo.processInfo.environment["TIDEMARK_SERVICES"]
+        let home = services.map { URL(filePath: $0) } ?? FileManager.default.temporaryDirectory
+        folder = home.appending(path: "redis-\(UUID())")
         let output = try await Self.run([Self.script, "start", folder.path], on: queue)
         address = output.trimmingCharacters(in: .whitespacesAndNewlines)
         try #require(address.hasPrefix("redis://"), "\(output)")
