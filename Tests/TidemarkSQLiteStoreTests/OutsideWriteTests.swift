@@ -242,4 +242,20 @@ import TidemarkSQLiteStore
         // AUTOINCREMENT remembers; nobody but that program ever saw the other id.
         #expect(set.ids("create", "players") == [81])
     }
+
+    @Test func `rule 17: a table that was rebuilt with other rows has their fingerprint`()
+        async throws
+    {
+        let table = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);"
+        func fingerprint(_ zone: TestZone) async throws -> String? {
+            try await zone.sync(#"{"maxRevision":1}"#).object["fingerprint"] as? String
+        }
+        let zone = try TestZone(table + "INSERT INTO notes VALUES (1, 'first')")
+        let before = try await fingerprint(zone)
+        let rows = "INSERT INTO notes VALUES (1, 'other'), (2, 'more')"
+        try await zone.writeOutside("DROP TABLE notes;" + table + rows)
+        let after = try await fingerprint(zone)
+        #expect(after != before)
+        #expect(after == (try await fingerprint(TestZone(table + rows))))
+    }
 }

@@ -173,6 +173,8 @@ struct FollowSchema {
             sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone"
         )
         try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [text])
+        // Nor are the rows those whose fingerprints are kept.
+        try db.execute(sql: "DELETE FROM tidemark_fingerprint")
         try EngineConnection.prepare(db, schema: schema)
     }
 
