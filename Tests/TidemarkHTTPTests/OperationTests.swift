@@ -148,6 +148,32 @@ import TidemarkTestSupport
         #expect(try await bench.store.state().revision == 49)
     }
 
+    @Test func `F5: a catch-up is answered from memory, however many revisions it has`()
+        async throws
+    {
+        let bench = try GroupBench()
+        try await TestServer.run(bench.store, registry: bench.registry) { server in
+            for number in 1...10 {
+                _ = try await Self.post(server, "/sync", GroupBench.push(number))
+            }
+            func pull(_ revision: Int) async throws {
+                let body = #"{"maxRevision":\#(revision),"device":"x","settled":true}"#
+                #expect(try await Self.post(server, "/sync", body).status == 200)
+            }
+            // The rows that came with the file are revision 1, of which there is no change set.
+            try await pull(2)
+            let (before, commits) = (
+                try await server.page(), "tidemark_group_size_requests_count"
+            )
+            for revision in 2...11 { try await pull(revision) }
+            let after = try await server.page()
+            let (hits, misses) = ("tidemark_cache_hits_total", "tidemark_cache_misses_total")
+            #expect((after.value(hits) ?? 0) - (before.value(hits) ?? 0) == 10)
+            #expect(after.value(misses) == before.value(misses))
+            #expect(after.value(commits) == before.value(commits))
+        }
+    }
+
     @Test func `pushes, conflicts and repeats are told apart`() async throws {
         let bench = try GroupBench()
         try await TestServer.run(bench.store, registry: bench.registry) { server in
