@@ -54,8 +54,8 @@ format: ## Lay out the sources
 
 bench: setup ## Measure every job beside the engine underneath, on both stores
 	@$(STAGE) "Building tidemark (release)" swift build -c release --product tidemark
-	@program="$$(swift build -c release --show-bin-path)/tidemark"; "$$program" bench && \
-		$(SERVICES) bash -c '"$$0" bench push swarm latency idle --store "$$TIDEMARK_POSTGRES"' "$$program"
+	@program="$$(swift build -c release --show-bin-path)/tidemark"; "$$program" bench --plots .build/plots && \
+		$(SERVICES) bash -c '"$$0" bench join catchup push swarm latency badnet idle fanout repair memory --store "$$TIDEMARK_POSTGRES"' "$$program"
 
 kills: setup ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
 	@$(STAGE) "Building the package and its tests" swift build --build-tests

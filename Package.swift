@@ -145,10 +145,14 @@ let package = Package(
             name: "TidemarkBench",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkHTTP",
-                "TidemarkPostgresStore", "TidemarkSQLiteStore", "TidemarkServer",
-                "TidemarkTestSupport",
+                "TidemarkPostgresStore", "TidemarkSQLite", "TidemarkSQLiteStore",
+                "TidemarkServer", "TidemarkTestSupport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
         // Not named `tidemark`: file systems that ignore case would mix it up with `Tidemark`.
@@ -194,13 +198,13 @@ let package = Package(
         ),
         .testTarget(
             name: "TidemarkStoreTests",
-            dependencies: ["TidemarkCore", "TidemarkServer", "TidemarkStore"]
+            dependencies: ["TidemarkCore", "TidemarkServer", "TidemarkSQLite", "TidemarkStore"]
         ),
         .testTarget(
             name: "StoreTests",
             dependencies: [
                 "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkServer",
-                "TidemarkTestSupport",
+                "TidemarkSQLite", "TidemarkTestSupport",
             ]
         ),
         .testTarget(
@@ -216,8 +220,8 @@ let package = Package(
             name: "TidemarkPostgresStoreTests",
             dependencies: [
                 "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkPostgresStore",
-                "TidemarkRedis", "TidemarkServer", "TidemarkSimulation", "TidemarkStore",
-                "TidemarkTestSupport",
+                "TidemarkRedis", "TidemarkSQLite", "TidemarkServer", "TidemarkSimulation",
+                "TidemarkStore", "TidemarkTestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),
@@ -225,7 +229,7 @@ let package = Package(
             name: "TidemarkHTTPTests",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkHTTP", "TidemarkServer",
-                "TidemarkSQLiteStore", "TidemarkTestSupport",
+                "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),

@@ -46,6 +46,7 @@ port = $(free_port)
 unix_socket_directories = ''
 fsync = off
 max_connections = 400
+wal_level = logical
 CONF
 }
 

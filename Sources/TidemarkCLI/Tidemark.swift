@@ -20,7 +20,8 @@ struct TidemarkCommand: AsyncParsableCommand {
             """,
         version: TidemarkVersion.current,
         subcommands: [
-            Serve.self, Device.self, SchemaCommand.self, DigestCommand.self, Verify.self,
+            Serve.self, Device.self, SnapshotCommand.self, SchemaCommand.self, DigestCommand.self,
+            Verify.self,
             Relay.self, Simulate.self, Bench.self,
         ]
     )

@@ -10,6 +10,8 @@ public struct Limits: Hashable, Sendable {
     public var revisionsPerAnswerMax = 1_000
     /// The bytes of catch-up after which an answer ends with `more`.
     public var catchUpBytesMax = 8 << 20
+    /// The bytes of catch-up beyond which a device that can take a delta is told to.
+    public var deltaBytesMin = 1 << 20
     /// The bytes of change sets that a device puts into one request, at least one change set.
     public var outgoingBytesTarget = 8 << 20
     /// The requests that share one transaction of a server.
@@ -54,7 +56,7 @@ public struct Limits: Hashable, Sendable {
     public var waitMillisecondsMax = 50_000
 
     /// The rows up to which a device computes its fingerprint from them at every sync.
-    public var fingerprintRowsMax = 20_000
+    public var fingerprintRowsMax = 1_000
     /// The time after which a device with more rows does so again, in seconds.
     public var fingerprintIntervalSeconds = 86_400
     /// The ranges of one comparison of rows that a server looks at.

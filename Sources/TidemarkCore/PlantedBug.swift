@@ -18,7 +18,8 @@ package enum PlantedBug: String, CaseIterable, Sendable {
         leavesCascadesOutOfLog
     case forgetsAcceptedVerdict, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
     case leavesChildrenOutOfTruth, countsRevisionThatDidNotFit, datesSnapshotBack
-    case ignoresEpoch, swallowsRefusal, takesNamesTwice, answersBeforeFlush
+    case ignoresEpoch, swallowsRefusal, takesNamesTwice, answersBeforeFlush,
+        believesAnyTag
     // What a device captures and sends.
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
     case carriesOldFingerprint, believesItsBooks, deletesUnasked

@@ -7,21 +7,35 @@ public enum GzipFile {
 
     /// Compresses the file at `source` into a file at `target`, replacing one that is there.
     ///
+    /// `wrote` is told the compressed bytes in order, to be hashed for instance.
+    ///
     /// - Throws: ``GzipError/fileFailed(operation:path:reason:)``; nothing is left at `target`
     ///   then.
     public static func compress(
         _ source: String,
         to target: String,
-        level: Int = Gzip.defaultLevel
+        level: Int = Gzip.defaultLevel,
+        wrote: (_ bytes: [UInt8]) -> Void = { _ in }
     ) throws(GzipError) {
         try pipe(source, to: target) { (input, output) throws(GzipError) in
             let gzip = Gzip(level: level)
             while let piece = try input.read(bytesMax: readBytes) {
                 gzip.feed(piece)
-                while let block = gzip.next() { try output.write(block) }
+                try empty(gzip, into: output, wrote: wrote)
             }
             gzip.finish()
-            while let block = gzip.next() { try output.write(block) }
+            try empty(gzip, into: output, wrote: wrote)
+        }
+    }
+
+    private static func empty(
+        _ gzip: Gzip,
+        into output: RawFile,
+        wrote: (_ bytes: [UInt8]) -> Void
+    ) throws(GzipError) {
+        while let block = gzip.next() {
+            try output.write(block)
+            wrote(block)
         }
     }
 

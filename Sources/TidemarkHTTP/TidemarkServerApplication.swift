@@ -145,7 +145,6 @@ public struct TidemarkServerApplication: Sendable {
             ),
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port),
-                serverName: "tidemark",
                 availableConnectionsDelegate: .maximum(connectionsMax, logger: logger)
             ),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },

@@ -72,6 +72,7 @@ public final class PostgresStore: SyncService {
     private let options: Options
     private let zones: ZoneConnections
     private let handler: SyncHandler
+    private let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let pulls: Pulls
     private let snapshots: ZoneSnapshots
@@ -87,15 +88,25 @@ public final class PostgresStore: SyncService {
         let zones = try await ZoneConnections(options, fanOut)
         (self.options, self.fanOut, self.zones) = (options, fanOut, zones)
         handler = SyncHandler(limits: options.limits)
-        snapshots = ZoneSnapshots(folder: options.folder)
-        let group = GroupHandler(limits: options.limits)
-        committer = GroupCommitter(limits: options.limits, metrics: metrics) { zone, requests in
-            try await zones.inTransaction(zone) { transaction in
-                let results = try group.handle(requests, in: transaction)
+        snapshots = ZoneSnapshots(
+            folder: options.folder,
+            now: options.now ?? SystemClock.milliseconds
+        )
+        let (group, limits) = (GroupHandler(limits: options.limits), options.limits)
+        commit = { zone, requests in
+            try await zones.inTransaction(
+                zone,
+                asking: GroupQuestion(requests),
+                groupBytesMax: limits.groupBytesMax
+            ) { transaction in
+                let results = try transaction.together {
+                    try group.handle(requests, in: transaction)
+                }
                 if !GroupHandler.isWorthCommitting(results) { transaction.isVoid = true }
                 return results
             }
         }
+        committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
         pulls = try Pulls(
             limits: options.limits,
             metrics: metrics,
@@ -109,6 +120,20 @@ public final class PostgresStore: SyncService {
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
         return try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
+    }
+
+    /// Answers requests as one group, in their order: at least the first.
+    package func sync(zone: String, together bodies: [[UInt8]]) async throws
+        -> [Result<[UInt8], any Error>]
+    {
+        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in
+            result.map(\.body)
+        }
+    }
+
+    /// What is new for a device that has the rows of a tag.
+    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
+        try await pulls.news(zone: zone, device: device, since: tag)
     }
 
     /// Whether a request is to be held for news.
@@ -142,8 +167,9 @@ public final class PostgresStore: SyncService {
         try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
     }
 
-    /// A snapshot of the zone at its latest revision, built when there is none yet.
-    public func snapshot(zone: String) async throws -> SnapshotFile {
+    /// A snapshot of the zone at its latest revision, built when there is none yet; with `base`, a
+    /// delta where that is less.
+    public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
         for _ in 0..<ZoneConnections.attemptsMax {
             let state = try await zones.inTransaction(zone) { transaction in
                 try transaction.absorbOutsideChanges()
@@ -151,6 +177,7 @@ public final class PostgresStore: SyncService {
                 _ = try transaction.fingerprint(at: transaction.state.revision)
                 return transaction.state
             }
+            if let base, let file = try await delta(since: base, at: state, zone) { return file }
             let file = try await snapshots.cache(of: zone).snapshot(at: state) { [zones] path in
                 try await zones.reading { pg, served in
                     try BuildSnapshot(pg: pg, served: served, zone: zone).build(at: path)
@@ -159,6 +186,28 @@ public final class PostgresStore: SyncService {
             if let file { return file }
         }
         throw ZoneConnections.busy
+    }
+
+    /// A file of what has changed since; nil where all rows are better.
+    private func delta(
+        since base: DeltaBase,
+        at state: ZoneState,
+        _ zone: String
+    ) async throws -> SnapshotFile? {
+        guard base.epoch == state.epoch, base.schema == state.schema,
+            base.revision < state.revision
+        else { return nil }
+        return try await snapshots.cache(of: zone).delta(since: base.revision, at: state) {
+            [zones] path in
+            try await zones.reading { pg, served in
+                try BuildSnapshot(pg: pg, served: served, zone: zone, base: base).build(at: path)
+            }
+        }
+    }
+
+    /// The snapshot of a tag, if this node still has it.
+    public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
+        await snapshots.snapshot(zone: zone, tag: tag)
     }
 
     /// Tells that nobody reads the snapshot any more.

@@ -103,7 +103,7 @@ public final class EmbeddedStore: SyncService {
             head: { _, device in try await file.head(watch, for: device) },
             load: { _, range, bytesMax in try await file.recent(range, bytesMax: bytesMax) }
         )
-        snapshots = SnapshotCache(besides: path)
+        snapshots = SnapshotCache(besides: path, now: now ?? SystemClock.milliseconds)
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
@@ -111,6 +111,12 @@ public final class EmbeddedStore: SyncService {
         try check(zone)
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
         return try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
+    }
+
+    /// What is new for a device that has the rows of a tag.
+    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
+        try check(zone)
+        return try await pulls.news(zone: zone, device: device, since: tag)
     }
 
     /// Whether a request is to be held for news.
@@ -146,8 +152,9 @@ public final class EmbeddedStore: SyncService {
         return try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
     }
 
-    /// A snapshot of the zone at its latest revision, built when there is none yet.
-    public func snapshot(zone: String) async throws -> SnapshotFile {
+    /// A snapshot of the zone at its latest revision, built when there is none yet; with `base`, a
+    /// delta where that is less.
+    public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
         try check(zone)
         // Changes from outside between the absorption and the copy ask for another round.
         for _ in 0..<20 {
@@ -159,6 +166,7 @@ public final class EmbeddedStore: SyncService {
                 return (state, served.schema)
             }
             do {
+                if let file = try await delta(since: base, at: state, schema) { return file }
                 let builder = SnapshotBuilder(zonePath: path, schema: schema)
                 let file = try await snapshots.snapshot(at: state) { path in
                     try await builder.buildApart(at: path)
@@ -179,6 +187,27 @@ public final class EmbeddedStore: SyncService {
             "Other programs write to the zone's file without a pause.",
             fix: "Try again in a moment."
         )
+    }
+
+    /// A file of what has changed since; nil where all rows are better.
+    private func delta(
+        since base: DeltaBase?,
+        at state: ZoneState,
+        _ schema: SyncSchema
+    ) async throws -> SnapshotFile? {
+        guard let base, base.epoch == state.epoch, base.schema == state.schema,
+            base.revision < state.revision
+        else { return nil }
+        let builder = SnapshotBuilder(zonePath: path, schema: schema, since: base)
+        return try await snapshots.delta(since: base.revision, at: state) { path in
+            try await builder.buildApart(at: path)
+        }
+    }
+
+    /// The snapshot of a tag, if it is still there.
+    public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
+        try check(zone)
+        return await snapshots.snapshot(tag: tag)
     }
 
     /// Tells that nobody reads the snapshot any more.

@@ -14,6 +14,18 @@ public protocol SyncService: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused; it changed nothing.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
 
+    /// What is new for a device that has the rows of a tag, and waits for no answer.
+    ///
+    /// Nothing is changed by it, and mostly no table is read.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone's name.
+    ///   - device: Who asks.
+    ///   - tag: What the device has.
+    /// - Returns: The news; nil when only ``sync(zone:body:)`` can tell.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such zone, or it cannot be read.
+    func news(zone: String, device: String, since tag: ZoneTag) async throws -> News?
+
     /// Whether a request is to be held for news; it is handled by ``sync(zone:body:)`` afterwards.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
@@ -29,7 +41,15 @@ public protocol SyncService: Sendable {
     func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8]
 
     /// A snapshot of the zone as a gzip file that stays readable until ``releaseSnapshot(_:)``.
-    func snapshot(zone: String) async throws -> SnapshotFile
+    ///
+    /// With `base`, it may be a delta: only what has changed since then. Whether it is depends on
+    /// which is smaller, and on whether the log reaches back so far.
+    func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile
+
+    /// The snapshot file of a tag, if it is still there, also when the zone has moved on since.
+    ///
+    /// It stays readable until ``releaseSnapshot(_:)``.
+    func snapshot(zone: String, tag: String) async throws -> SnapshotFile?
 
     /// Tells that a snapshot has been sent, or that sending it failed.
     func releaseSnapshot(_ snapshot: SnapshotFile) async
@@ -59,6 +79,15 @@ public protocol SyncService: Sendable {
     func look(zone: String) async throws
 }
 
+/// What a device hears that asks what is new.
+public enum News: Hashable, Sendable {
+    /// The zone is as the device has it.
+    case nothing
+    /// The answer that ``SyncService/sync(zone:body:)`` would give, JSON, and what the device has
+    /// when it has applied it.
+    case answer([UInt8], ZoneTag)
+}
+
 /// A SQLite file holding a zone at one revision, compressed, on the server's disk.
 public struct SnapshotFile: Hashable, Sendable {
     /// Where it is.
@@ -69,10 +98,26 @@ public struct SnapshotFile: Hashable, Sendable {
     public let epoch: String
     /// The revision that it holds.
     public let revision: Int64
+    /// The SHA-256 of its bytes, as they are on disk, lower-case hexadecimal.
+    public let hash: String
+    /// The revision after which rows changed that it holds; nil: it holds all.
+    public let since: Int64?
 
     /// Makes a description of a file.
-    public init(path: String, byteCount: Int64, epoch: String, revision: Int64) {
+    public init(
+        path: String,
+        byteCount: Int64,
+        epoch: String,
+        revision: Int64,
+        hash: String,
+        since: Int64? = nil
+    ) {
         (self.path, self.byteCount) = (path, byteCount)
         (self.epoch, self.revision) = (epoch, revision)
+        (self.hash, self.since) = (hash, since)
     }
+
+    /// What tells the file's bytes from all others: two files of one tag are equal byte for byte,
+    /// whichever server built them.
+    public var tag: String { "\(epoch)-\(revision)-\(hash.prefix(32))" }
 }

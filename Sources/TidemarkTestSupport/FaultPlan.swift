@@ -27,6 +27,7 @@ public final class FaultPlan: Sendable {
         var meanwhile: (@Sendable () async throws -> Void)?
         var requests: [[UInt8]] = []
         var answers: [[UInt8]] = []
+        var questions: [ZoneTag] = []
         var comparisons: [Int] = []
         var meanwhileComparing: (@Sendable () async throws -> Void)?
     }
@@ -49,6 +50,9 @@ public final class FaultPlan: Sendable {
     public var requests: [String] {
         state.withLock { $0.requests.map { String(decoding: $0, as: UTF8.self) } }
     }
+
+    /// The short questions so far: requests without a body.
+    public var questions: [ZoneTag] { state.withLock { $0.questions } }
 
     /// The bodies of the server's answers so far, also of those that were lost.
     public var answers: [String] {
@@ -76,6 +80,8 @@ public final class FaultPlan: Sendable {
     }
 
     func record(request body: [UInt8]) { state.withLock { $0.requests.append(body) } }
+
+    func record(question tag: ZoneTag) { state.withLock { $0.questions.append(tag) } }
 
     func record(answer body: [UInt8]) { state.withLock { $0.answers.append(body) } }
 

@@ -32,6 +32,24 @@ public final class InProcessTransport: Transport {
         return arriving
     }
 
+    /// Asks what is new, unless a fault is due.
+    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
+        let fault = faults.next()
+        faults.record(question: tag)
+        if fault == .requestLost { throw FaultPlan.lost }
+        let news = try await service.news(zone: zone, device: device, since: tag)
+        if let meanwhile = faults.takeMeanwhile() { try await meanwhile() }
+        if fault == .answerLost { throw FaultPlan.lost }
+        switch news {
+        case nil:
+            throw TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
+        case .nothing: return nil
+        case .answer(let answer, _):
+            faults.record(answer: answer)
+            return answer
+        }
+    }
+
     /// Runs `body` once, after the server has answered the next comparison of rows.
     public func whileComparing(_ body: @escaping @Sendable () async throws -> Void) {
         faults.whileComparing(body)
@@ -51,11 +69,12 @@ public final class InProcessTransport: Transport {
     /// Copies the snapshot.
     public func snapshot(
         zone: String,
+        since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         if faults.next() == .requestLost { throw FaultPlan.lost }
-        let file = try await service.snapshot(zone: zone)
+        let file = try await service.snapshot(zone: zone, since: base)
         try GzipFile.decompress(file.path, to: path, bytesMax: 8 << 30)
         progress(file.byteCount, file.byteCount)
         await service.releaseSnapshot(file)

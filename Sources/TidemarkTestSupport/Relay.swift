@@ -43,6 +43,7 @@ public final class TCPRelay: Sendable {
     private let host: String
     private let targetHost: String
     private let targetPort: Int
+    private let delay: TimeAmount
     private let state: NIOLockedValueBox<State>
 
     /// Makes a relay that does not listen yet.
@@ -52,13 +53,16 @@ public final class TCPRelay: Sendable {
     ///   - port: The port to listen on; 0 takes any that is free, and keeps it from then on.
     ///   - targetHost: The host to forward to.
     ///   - targetPort: The port to forward to.
+    ///   - roundTrip: How long a way there and back takes; a connection takes one to be made.
     public init(
         host: String = "127.0.0.1",
         port: Int = 0,
         targetHost: String = "127.0.0.1",
-        targetPort: Int
+        targetPort: Int,
+        roundTrip: Duration = .zero
     ) {
         (self.host, self.targetHost, self.targetPort) = (host, targetHost, targetPort)
+        delay = TimeAmount(roundTrip / 2)
         state = NIOLockedValueBox(State(port: port))
     }
 
@@ -143,7 +147,9 @@ extension TCPRelay {
             let number = state.traffic.connections
             return (number, state.plan.fault(of: number - state.planStart))
         }
-        let link = RelayLink(client, fault: fault) { event in self.note(event, of: number) }
+        let link = RelayLink(client, fault: fault, delay: delay) { event in
+            self.note(event, of: number)
+        }
         state.withLockedValue { $0.links[number] = link }
         client.closeFuture.whenComplete { _ in
             // What is kept back goes its way later, client or not.
@@ -174,10 +180,14 @@ extension TCPRelay {
     }
 
     private func connect(on eventLoop: any EventLoop) -> EventLoopFuture<any Channel> {
-        ClientBootstrap(group: eventLoop)
+        let bootstrap = ClientBootstrap(group: eventLoop)
             .channelOption(ChannelOptions.autoRead, value: false)
             .channelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
-            .connect(host: targetHost, port: targetPort)
+        guard delay > .zero else { return bootstrap.connect(host: targetHost, port: targetPort) }
+        // There and back, before anything can be said.
+        return eventLoop.flatScheduleTask(in: delay * 2) {
+            bootstrap.connect(host: self.targetHost, port: self.targetPort)
+        }.futureResult
     }
 
     /// Counts, lets those go that waited to be overtaken, and wakes who waits for a fault.

@@ -8,6 +8,7 @@ final class RelayHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     private let peer: any Channel
+    private let delay: TimeAmount
     private let pass: (ByteBuffer) -> ByteBuffer
     private let endsPeer: () -> Bool
 
@@ -15,14 +16,16 @@ final class RelayHandler: ChannelInboundHandler {
     ///
     /// - Parameters:
     ///   - peer: The other end, on the same event loop.
+    ///   - delay: How long the way to the other end takes.
     ///   - endsPeer: Whether the other end closes with this one.
     ///   - pass: Sees all bytes, and returns those to pass on.
     init(
         peer: any Channel,
+        delay: TimeAmount,
         endsPeer: @escaping () -> Bool = { true },
         pass: @escaping (ByteBuffer) -> ByteBuffer
     ) {
-        (self.peer, self.endsPeer, self.pass) = (peer, endsPeer, pass)
+        (self.peer, self.delay, self.endsPeer, self.pass) = (peer, delay, endsPeer, pass)
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -32,11 +35,12 @@ final class RelayHandler: ChannelInboundHandler {
     func channelActive(context: ChannelHandlerContext) { context.read() }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        peer.write(pass(unwrapInboundIn(data)), promise: nil)
+        let bytes = pass(unwrapInboundIn(data))
+        arrive(peer) { $0.write(bytes, promise: nil) }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        peer.flush()
+        arrive(peer) { $0.flush() }
         if peer.isWritable { context.read() }
     }
 
@@ -58,8 +62,19 @@ final class RelayHandler: ChannelInboundHandler {
     /// Closes the peer when all that is on its way there has been written.
     private func closePeer(mode: CloseMode) {
         guard endsPeer() else { return }
-        peer.writeAndFlush(ByteBuffer()).whenComplete { [peer] _ in
-            peer.close(mode: mode, promise: nil)
+        arrive(peer) { peer in
+            peer.writeAndFlush(ByteBuffer()).whenComplete { _ in
+                peer.close(mode: mode, promise: nil)
+            }
         }
+    }
+
+    /// Does something at the other end once the way there is over, in the order of setting out.
+    private func arrive(
+        _ peer: any Channel,
+        _ work: @escaping @Sendable (any Channel) -> Void
+    ) {
+        guard delay > .zero else { return work(peer) }
+        peer.eventLoop.scheduleTask(in: delay) { work(peer) }
     }
 }

@@ -17,6 +17,7 @@ final class RelayLink: @unchecked Sendable {
 
     let client: any Channel
     private let fault: RelayPlan.Fault
+    private let delay: TimeAmount
     private let tell: @Sendable (Event) -> Void
     private var target: (any Channel)?
     private var mirror: (any Channel)?
@@ -29,21 +30,22 @@ final class RelayLink: @unchecked Sendable {
     init(
         _ client: any Channel,
         fault: RelayPlan.Fault,
+        delay: TimeAmount,
         tell: @escaping @Sendable (Event) -> Void
     ) {
-        (self.client, self.fault, self.tell) = (client, fault, tell)
+        (self.client, self.fault, self.delay, self.tell) = (client, fault, delay, tell)
     }
 
     /// Joins the two ends.
     func connect(to target: any Channel, mirror: (any Channel)?) throws {
         (self.target, self.mirror) = (target, mirror)
         // What is kept back on its way up outlives the client that sent it.
-        let up = RelayHandler(peer: target, endsPeer: { self.held[.up] == nil }) {
+        let up = RelayHandler(peer: target, delay: delay, endsPeer: { self.held[.up] == nil }) {
             self.pass($0, .up)
         }
         try client.pipeline.syncOperations.addHandler(up)
         try target.pipeline.syncOperations.addHandler(
-            RelayHandler(peer: client) { self.pass($0, .down) }
+            RelayHandler(peer: client, delay: delay) { self.pass($0, .down) }
         )
         client.closeFuture.whenComplete { _ in mirror?.close(promise: nil) }
     }
@@ -77,7 +79,17 @@ final class RelayLink: @unchecked Sendable {
         to end: any Channel
     ) {
         tell(.passed(direction, bytes.readableBytes))
-        end.writeAndFlush(bytes, promise: nil)
+        if delay > .zero {
+            arrive { end.writeAndFlush(bytes, promise: nil) }
+        } else {
+            end.writeAndFlush(bytes, promise: nil)
+        }
+    }
+
+    /// Does something later on this event loop, when what was passed on before has arrived.
+    private func arrive(_ work: @escaping @Sendable () -> Void) {
+        guard delay > .zero else { return client.eventLoop.execute(work) }
+        client.eventLoop.scheduleTask(in: delay, work)
     }
 
     // MARK: Passing
@@ -105,7 +117,7 @@ final class RelayLink: @unchecked Sendable {
         switch fault {
         case .cut(direction, let count, _), .halfClose(direction, let count):
             return max(count - passed[direction, default: 0], 0)
-        case .stall(direction, let count):
+        case .stall(direction, let count, _):
             return isReleased ? .max : max(count - passed[direction, default: 0], 0)
         case .overtaken where direction == .up: return isReleased ? .max : 0
         case .answerDropped where direction == .down: return 0
@@ -114,7 +126,12 @@ final class RelayLink: @unchecked Sendable {
     }
 
     private func reachedEnd(of direction: RelayPlan.Direction, _ rest: ByteBuffer) {
-        if !hasStruck { tell(.struck) }
+        if !hasStruck {
+            tell(.struck)
+            if case .stall(_, _, let time?) = fault {
+                client.eventLoop.scheduleTask(in: TimeAmount(time)) { _ = self.letGo() }
+            }
+        }
         hasStruck = true
         switch fault {
         case .stall, .overtaken:
@@ -122,16 +139,14 @@ final class RelayLink: @unchecked Sendable {
         case .cut(_, _, let ending): hangUp(ending)
         case .halfClose:
             let peer = direction == .up ? target : client
-            // When what is passed on has been written.
-            client.eventLoop.execute { peer?.close(mode: .output, promise: nil) }
+            arrive { peer?.close(mode: .output, promise: nil) }
         default: hangUp(.close)
         }
     }
 
     private func hangUp(_ ending: RelayPlan.Ending) {
         isFinished = true
-        // Later on this event loop, when what is passed on has been written.
-        client.eventLoop.execute { [self] in
+        arrive { [self] in
             for end in [client, target].compactMap({ $0 }) {
                 guard ending == .reset, let options = end as? any SocketOptionProvider else {
                     end.close(promise: nil)

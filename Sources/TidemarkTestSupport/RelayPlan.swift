@@ -40,8 +40,9 @@ public struct RelayPlan: Hashable, Sendable {
         case none
         /// Both ends are hung up on when so many bytes have gone that way, and not one later.
         case cut(Direction, after: Int, Ending = .close)
-        /// What comes after so many bytes is kept back until ``TCPRelay/release()``.
-        case stall(Direction, after: Int)
+        /// What comes after so many bytes is kept back until ``TCPRelay/release()``, or for so
+        /// long.
+        case stall(Direction, after: Int, for: Duration? = nil)
         /// That way ends after so many bytes; the other stays open.
         case halfClose(Direction, after: Int)
         /// All that the client sends goes to the target twice, on two connections at once; one of

@@ -22,6 +22,11 @@ public final class ReplaceableService: SyncService {
         try await store.sync(zone: zone, body: body)
     }
 
+    /// What is new for a device.
+    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
+        try await store.news(zone: zone, device: device, since: tag)
+    }
+
     /// Whether a request is to be held.
     public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
         try await store.hold(zone: zone, body: body)
@@ -39,8 +44,13 @@ public final class ReplaceableService: SyncService {
     public func look(zone: String) async throws { try await store.look(zone: zone) }
 
     /// A snapshot of the zone.
-    public func snapshot(zone: String) async throws -> SnapshotFile {
-        try await store.snapshot(zone: zone)
+    public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
+        try await store.snapshot(zone: zone, since: base)
+    }
+
+    /// The snapshot of a tag, if it is still there.
+    public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
+        try await store.snapshot(zone: zone, tag: tag)
     }
 
     /// Tells that a snapshot has been sent.

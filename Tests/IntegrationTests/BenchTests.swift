@@ -15,35 +15,49 @@ extension IntegrationTests {
             let file = workshop.path("results.json")
             let run = try await workshop.tidemark(
                 "bench",
-                "--rows",
-                "200",
-                "--rounds",
-                "1",
+                "--trial",
                 "--store",
                 address,
                 "--json",
-                file
+                file,
+                "--plots",
+                workshop.path("plots")
             )
             #expect(run.status == 0, "\(run.errors)")
             let results = try JSONDecoder().decode(
                 [Result].self,
                 from: Data(contentsOf: URL(filePath: file))
             )
-            let names = ["capture", "catchup", "idle", "join", "latency", "push", "swarm"]
+            let names = [
+                "badnet", "capture", "catchup", "fanout", "growth", "idle", "join", "latency",
+                "memory", "push", "repair", "swarm",
+            ]
             #expect(Set(results.map(\.benchmark)).sorted() == names)
             #expect(results.allSatisfy { $0.seconds.median > 0 && $0.store == store })
-            #expect(results.filter { $0.wire != nil }.allSatisfy { $0.wire?.bytesUp ?? 0 > 0 })
+            let isLocal = Set(results.filter { $0.wire == nil }.map(\.benchmark))
+            #expect(isLocal == ["capture"])
+            #expect(results.allSatisfy { $0.wire == nil || ($0.wire?.bytesDown ?? 0) > 0 })
+            let once = results.filter { $0.benchmark == "badnet" && $0.name.hasSuffix("ms") }
+            #expect(once.map(\.wire?.requests) == [1, 1, 1, 1])
+            let plots = try FileManager.default.contentsOfDirectory(
+                atPath: workshop.path("plots")
+            )
+            #expect(plots.count == 4 && plots.allSatisfy { $0.hasSuffix(".svg") })
             #expect(run.output.contains("ratio"))
         }
 
         private struct Result: Decodable {
             let benchmark: String
+            let name: String
             let store: String
             let seconds: Spread
             let wire: Wire?
 
             struct Spread: Decodable { let median: Double }
-            struct Wire: Decodable { let bytesUp: Int }
+            struct Wire: Decodable {
+                let requests: Int?
+                let bytesDown: Int
+            }
         }
     }
 }

@@ -196,7 +196,8 @@ extension IntegrationTests {
 
             let relay = TCPRelay(targetPort: server.port)
             let url = "http://127.0.0.1:\(try await relay.start())"
-            relay.follow(RelayPlan([.cut(.down, after: 5_000_000)]))
+            // One cut and it goes on where it was; when nothing comes any more, it ends.
+            relay.follow(RelayPlan([.cut(.down, after: 5_000_000), .cut(.down, after: 0)]))
             let cut = try await workshop.tidemark(
                 "device",
                 "join",

@@ -289,6 +289,7 @@ struct BenchTransport: Transport {
 
     func snapshot(
         zone: String,
+        since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {

@@ -14,6 +14,7 @@ package struct Answer {
     package var maxRevision: Int? { object["maxRevision"] as? Int }
     package var more: Bool? { object["more"] as? Bool }
     package var epoch: String? { object["epoch"] as? String }
+    package var schema: String? { object["schema"] as? String }
 
     /// The change sets in their order.
     package var changeSets: [ChangeSet] {

@@ -37,7 +37,7 @@ import TidemarkCore
 
     private static let retried: [ErrorCode] = [
         .unreachable, .invalidResponse, .unavailable, .internalFailure,
-        .predecessorMissing, .syncInProgress, .storageFailed,
+        .predecessorMissing, .syncInProgress, .storageFailed, .rangeNotSatisfiable,
     ]
     private static let resynced: [ErrorCode] = [.snapshotRequired, .epochMismatch, .revisionAhead]
     private static let permanent: [ErrorCode] = [
@@ -45,6 +45,7 @@ import TidemarkCore
         .invalidKey, .unknownTemporaryId, .brokenReference, .constraintViolated, .tooLarge,
         .schemaMismatch, .changeSetIdReused, .unknownZone, .unsyncableSchema, .unusableFile,
         .invalidArgument, .fileDamaged, .massDeletion,
+        .fullRequestRequired,
     ]
 
     @Test func `what to do follows from the code alone`() {

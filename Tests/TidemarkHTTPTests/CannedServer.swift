@@ -5,7 +5,8 @@ import NIOPosix
 struct CannedServer {
     private let listener: any Channel
 
-    var url: String { "http://127.0.0.1:\(listener.localAddress?.port ?? 0)" }
+    var port: Int { listener.localAddress?.port ?? 0 }
+    var url: String { "http://127.0.0.1:\(port)" }
 
     /// Runs `body` against such a server, which hangs up after its bytes or falls silent.
     static func run(
@@ -13,11 +14,22 @@ struct CannedServer {
         hangsUp: Bool = true,
         body: (CannedServer) async throws -> Void
     ) async throws {
+        try await run(inPiecesOf: .max, hangsUp: hangsUp, answer: { _ in bytes }, body: body)
+    }
+
+    /// Runs `body` against a server whose answers to the heads of requests go out in pieces of so
+    /// many bytes, each when the one before has gone.
+    static func run(
+        inPiecesOf pieceBytes: Int,
+        hangsUp: Bool = true,
+        answer: @escaping @Sendable (_ head: String) -> [UInt8],
+        body: (CannedServer) async throws -> Void
+    ) async throws {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
-                        Handler(bytes: bytes, hangsUp: hangsUp)
+                        Handler(answer: answer, pieceBytes: pieceBytes, hangsUp: hangsUp)
                     )
                 }
             }
@@ -49,19 +61,47 @@ struct CannedServer {
     private final class Handler: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
-        private let bytes: [UInt8]
+        private let answer: @Sendable (String) -> [UInt8]
+        private let pieceBytes: Int
         private let hangsUp: Bool
         private var request = ""
 
-        init(bytes: [UInt8], hangsUp: Bool) { (self.bytes, self.hangsUp) = (bytes, hangsUp) }
+        init(
+            answer: @escaping @Sendable (String) -> [UInt8],
+            pieceBytes: Int,
+            hangsUp: Bool
+        ) {
+            (self.answer, self.pieceBytes, self.hangsUp) = (answer, pieceBytes, hangsUp)
+        }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             request += String(buffer: unwrapInboundIn(data))
             guard request.contains("\r\n\r\n") else { return }
-            let channel = context.channel
-            let written = channel.writeAndFlush(ByteBuffer(bytes: bytes))
-            guard hangsUp else { return }
-            written.whenComplete { _ in channel.close(mode: .output, promise: nil) }
+            Self.write(
+                ByteBuffer(bytes: answer(request)),
+                inPiecesOf: pieceBytes,
+                to: context.channel,
+                hangsUp: hangsUp
+            )
+        }
+
+        private static func write(
+            _ bytes: ByteBuffer,
+            inPiecesOf pieceBytes: Int,
+            to channel: any Channel,
+            hangsUp: Bool
+        ) {
+            var rest = bytes
+            guard let piece = rest.readSlice(length: min(pieceBytes, rest.readableBytes)),
+                piece.readableBytes > 0
+            else {
+                if hangsUp { channel.close(mode: .output, promise: nil) }
+                return
+            }
+            let next = rest
+            channel.writeAndFlush(piece).whenSuccess {
+                write(next, inPiecesOf: pieceBytes, to: channel, hangsUp: hangsUp)
+            }
         }
     }
 }

@@ -14,7 +14,9 @@ import TidemarkCore
         (.unknownPath, 404), (.methodNotAllowed, 405), (.revisionAhead, 409),
         (.epochMismatch, 409), (.schemaMismatch, 409), (.changeSetIdReused, 409),
         (.predecessorMissing, 409), (.identityInUse, 409), (.snapshotRequired, 410),
-        (.tooLarge, 413), (.unsupportedEncoding, 415), (.brokenReference, 422),
+        (.fullRequestRequired, 412),
+        (.tooLarge, 413), (.unsupportedEncoding, 415), (.rangeNotSatisfiable, 416),
+        (.brokenReference, 422),
         (.constraintViolated, 422), (.unavailable, 503), (.storageFailed, 503), (.fileDamaged, 500),
         (.internalFailure, 500),
         (.unusableFile, 500), (.unsyncableSchema, 500), (.unreachable, 500),
@@ -96,10 +98,12 @@ import TidemarkCore
 
     @Test func `a wrong method names the right one`() async throws {
         try await TestServer.run(ScriptedService()) { server in
-            let get = try await server.send(.GET, "/zones/teams/sync")
-            #expect(get.status == 405)
+            let put = try await server.send(.PUT, "/zones/teams/sync")
+            #expect(put.status == 405)
+            #expect(put.headers.first(name: "Allow") == "GET, HEAD, POST")
+            #expect(try put.error.fix == "Use POST /zones/teams/sync.")
+            let get = try await server.send(.GET, "/fingerprints")
             #expect(get.headers.first(name: "Allow") == "POST")
-            #expect(try get.error.fix == "Use POST /zones/teams/sync.")
             let post = try await server.send(
                 .POST,
                 "/snapshot",

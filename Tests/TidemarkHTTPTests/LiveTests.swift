@@ -141,9 +141,12 @@ private struct Deaf: Transport {
 
     func snapshot(
         zone: String,
+        since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws { try await real.snapshot(zone: zone, to: path, progress: progress) }
+    ) async throws {
+        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
+    }
 
     func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
 

@@ -3,8 +3,9 @@ import NIOCore
 import Testing
 import TidemarkCore
 import TidemarkHTTP
-import TidemarkServer
+import TidemarkSQLite
 import TidemarkSQLiteStore
+import TidemarkServer
 import TidemarkTestSupport
 
 /// What an operator sees: metrics, readiness, the log.
@@ -172,6 +173,49 @@ import TidemarkTestSupport
             #expect(after.value(misses) == before.value(misses))
             #expect(after.value(commits) == before.value(commits))
         }
+    }
+
+    @Test func `F5: a question in few words is answered from memory, without a transaction`()
+        async throws
+    {
+        let bench = try GroupBench()
+        try await TestServer.run(bench.store, registry: bench.registry) { server in
+            _ = try await Self.post(server, "/sync", GroupBench.push(1))
+            let answer = try await Self.post(server, "/sync", #"{"maxRevision":2}"#)
+            let end = try JSONDecoder().decode(End.self, from: Data(answer.body))
+            let tag = ZoneTag(
+                epoch: end.epoch,
+                schema: end.schema,
+                revision: end.maxRevision,
+                fingerprint: end.fingerprint
+            )
+            let before = try await server.page()
+            for _ in 1...10 {
+                let news = try await server.send(
+                    .GET,
+                    "/sync?device=x",
+                    headers: ["If-None-Match": tag.entityTag]
+                )
+                #expect(news.status == 304)
+            }
+            let after = try await server.page()
+            func grown(_ name: String) -> Double {
+                (after.value(name) ?? 0) - (before.value(name) ?? 0)
+            }
+            #expect(grown("tidemark_cache_hits_total") == 10)
+            #expect(grown("tidemark_cache_misses_total") == 0)
+            #expect(grown("tidemark_group_size_requests_count") == 0)
+            let labels = ["route": "/sync", "status": "304"]
+            #expect(after.value("tidemark_request_duration_seconds_count", labels) == 10)
+        }
+    }
+
+    /// Where an answer leads.
+    private struct End: Decodable {
+        let maxRevision: Int64
+        let epoch: String
+        let schema: String
+        let fingerprint: Fingerprint
     }
 
     @Test func `pushes, conflicts and repeats are told apart`() async throws {

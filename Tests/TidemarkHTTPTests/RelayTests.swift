@@ -66,4 +66,27 @@ import TidemarkTestSupport
         #expect(error?.code == .unreachable)
         try await relay.stop()
     }
+
+    @Test func `a long link carries everything in order, and a stall in it ends by itself`()
+        async throws
+    {
+        // An answer of many pieces.
+        let numbers = (0..<100_000).map(String.init).joined(separator: ",")
+        let answer = Array("{\"numbers\":[\(numbers)]}".utf8)
+        try await TestServer.run(ScriptedService { _, _ in answer }) { server in
+            let relay = TCPRelay(targetPort: server.port, roundTrip: .milliseconds(4))
+            relay.follow(
+                RelayPlan([.answerDropped, .stall(.down, after: 500, for: .milliseconds(10))])
+            )
+            let transport = try HTTPTransport(url: "http://127.0.0.1:\(try await relay.start())")
+            let error = await #expect(throws: TidemarkError.self) {
+                try await transport.sync(zone: "main", body: request)
+            }
+            #expect(error?.code == .unreachable)
+            #expect(try await transport.sync(zone: "main", body: request) == answer)
+            #expect(try await transport.sync(zone: "main", body: request) == answer)
+            #expect(relay.traffic.connections == 2 && relay.traffic.faults == 2)
+            try await relay.stop()
+        }
+    }
 }

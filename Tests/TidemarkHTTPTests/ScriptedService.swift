@@ -8,7 +8,7 @@ final class ScriptedService: SyncService {
     typealias Sync = @Sendable (_ zone: String, _ body: [UInt8]) async throws -> [UInt8]
 
     private let answer: Sync
-    private let file: SnapshotFile?
+    private let files: NIOLockedValueBox<[SnapshotFile]>
     private let seen = NIOLockedValueBox<[Call]>([])
     private let failure = NIOLockedValueBox<(any Error)?>(nil)
     private let releaseEvents = AsyncStream.makeStream(of: SnapshotFile.self)
@@ -19,8 +19,14 @@ final class ScriptedService: SyncService {
         let body: [UInt8]
     }
 
-    init(snapshot: SnapshotFile? = nil, sync: @escaping Sync = { _, body in body }) {
-        (file, answer) = (snapshot, sync)
+    /// Makes a service; of several snapshots each is what the zone has for one request, the last
+    /// one from then on.
+    init(snapshots: [SnapshotFile], sync: @escaping Sync = { _, body in body }) {
+        (files, answer) = (NIOLockedValueBox(snapshots), sync)
+    }
+
+    convenience init(snapshot: SnapshotFile? = nil, sync: @escaping Sync = { _, body in body }) {
+        self.init(snapshots: snapshot.map { [$0] } ?? [], sync: sync)
     }
 
     /// The requests so far.
@@ -37,6 +43,8 @@ final class ScriptedService: SyncService {
         try await sync(zone: zone, body: body)
     }
 
+    func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? { nil }
+
     let fanOut = FanOut()
 
     func hold(zone: String, body: [UInt8]) async throws -> Hold? { nil }
@@ -47,12 +55,15 @@ final class ScriptedService: SyncService {
 
     func look(zone: String) async throws {}
 
-    func snapshot(zone: String) async throws -> SnapshotFile {
+    func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
+        let file = files.withLockedValue { $0.count > 1 ? $0.removeFirst() : $0.first }
         guard let file else {
             throw TidemarkError(.unknownZone, "No zone \(zone).", fix: "Name another.")
         }
         return file
     }
+
+    func snapshot(zone: String, tag: String) async throws -> SnapshotFile? { nil }
 
     func releaseSnapshot(_ snapshot: SnapshotFile) async {
         releaseEvents.continuation.yield(snapshot)
@@ -79,8 +90,8 @@ final class ScriptedService: SyncService {
 }
 
 /// Bytes that hardly compress, the same ones in every run.
-func noise(count: Int) -> [UInt8] {
-    var state: UInt64 = 0x5EED
+func noise(count: Int, seed: UInt64 = 0x5EED) -> [UInt8] {
+    var state = seed
     return (0..<count).map { _ in
         state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
         return UInt8(truncatingIfNeeded: state >> 33)

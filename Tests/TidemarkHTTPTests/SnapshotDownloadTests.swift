@@ -16,7 +16,9 @@ import TidemarkTestSupport
                 let transport = try HTTPTransport(url: server.url)
                 let reports = NIOLockedValueBox<[Report]>([])
                 let path = directory + "/device.sqlite"
-                try await transport.snapshot(zone: "main", to: path) { received, total in
+                try await transport.snapshot(zone: "main", since: nil, to: path) {
+                    received,
+                    total in
                     reports.withLockedValue { $0.append(Report(received: received, total: total)) }
                 }
                 #expect(try bytes(at: path) == content)
@@ -26,28 +28,28 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a download cut half-way leaves nothing behind, and the next one succeeds`()
+    @Test func `a download whose network goes away leaves nothing behind, the next one succeeds`()
         async throws
     {
         let content = noise(count: 4 << 20)
         try await withSnapshot(gzip(content)) { service, directory in
             try await TestServer.run(service) { server in
                 let relay = TCPRelay(targetPort: server.port)
-                relay.follow(RelayPlan([.cut(.down, after: 1_500_000)]))
+                relay.follow(RelayPlan([.cut(.down, after: 1_500_000), .cut(.down, after: 0)]))
                 let transport = try HTTPTransport(
                     url: "http://127.0.0.1:\(try await relay.start())"
                 )
                 let path = directory + "/device.sqlite"
                 let error = await #expect(throws: TidemarkError.self) {
-                    try await transport.snapshot(zone: "main", to: path) { _, _ in }
+                    try await transport.snapshot(zone: "main", since: nil, to: path) { _, _ in }
                 }
                 #expect(error?.code == .unreachable)
                 #expect(try names(in: directory) == ["snapshot.gz"])
                 #expect(relay.traffic.bytesDown == 1_500_000)
 
-                try await transport.snapshot(zone: "main", to: path) { _, _ in }
+                try await transport.snapshot(zone: "main", since: nil, to: path) { _, _ in }
                 #expect(try bytes(at: path) == content)
-                #expect(relay.traffic.connections == 2)
+                #expect(relay.traffic.connections == 3)
                 try await relay.stop()
             }
         }
@@ -63,7 +65,11 @@ import TidemarkTestSupport
                 let transport = try HTTPTransport(url: server.url)
                 let begun = AsyncStream.makeStream(of: Void.self)
                 let download = Task {
-                    try await transport.snapshot(zone: "main", to: directory + "/device.sqlite") {
+                    try await transport.snapshot(
+                        zone: "main",
+                        since: nil,
+                        to: directory + "/device.sqlite"
+                    ) {
                         _,
                         _ in begun.continuation.yield()
                     }
@@ -91,7 +97,11 @@ import TidemarkTestSupport
             try await TestServer.run(service) { server in
                 let transport = try HTTPTransport(url: server.url, snapshotBytesMax: 1 << 20)
                 let error = await #expect(throws: TidemarkError.self) {
-                    try await transport.snapshot(zone: "main", to: directory + "/device.sqlite") {
+                    try await transport.snapshot(
+                        zone: "main",
+                        since: nil,
+                        to: directory + "/device.sqlite"
+                    ) {
                         _,
                         _ in
                     }
@@ -111,7 +121,10 @@ import TidemarkTestSupport
             ) { server in
                 let transport = try HTTPTransport(url: server.url)
                 let error = await #expect(throws: TidemarkError.self) {
-                    try await transport.snapshot(zone: "main", to: directory + "/a") { _, _ in }
+                    try await transport.snapshot(zone: "main", since: nil, to: directory + "/a") {
+                        _,
+                        _ in
+                    }
                 }
                 #expect(error?.code == .invalidResponse)
                 #expect(try names(in: directory).isEmpty)
@@ -125,7 +138,7 @@ import TidemarkTestSupport
                 let transport = try HTTPTransport(url: server.url)
                 let path = directory + "/missing/device.sqlite"
                 let error = await #expect(throws: TidemarkError.self) {
-                    try await transport.snapshot(zone: "main", to: path) { _, _ in }
+                    try await transport.snapshot(zone: "main", since: nil, to: path) { _, _ in }
                 }
                 #expect(error?.code == .unusableFile)
                 #expect(error?.message.contains(path) == true)
@@ -153,23 +166,16 @@ import TidemarkTestSupport
         body: (_ service: ScriptedService, _ directory: String) async throws -> Void
     ) async throws {
         try await withTemporaryDirectory { directory in
-            let path = directory + "/snapshot.gz"
-            try Data(bytes).write(to: URL(fileURLWithPath: path))
-            let snapshot = SnapshotFile(
-                path: path,
-                byteCount: Int64(bytes.count),
-                epoch: "e1",
-                revision: 42
-            )
+            let snapshot = try snapshotFile(bytes, in: directory)
             try await body(ScriptedService(snapshot: snapshot), directory)
         }
     }
 }
 
-private func names(in directory: String) throws -> [String] {
+func names(in directory: String) throws -> [String] {
     try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
 }
 
-private func bytes(at path: String) throws -> [UInt8] {
+func bytes(at path: String) throws -> [UInt8] {
     Array(try Data(contentsOf: URL(fileURLWithPath: path)))
 }

@@ -22,7 +22,8 @@ import TidemarkServer
                 #expect(answer.headers.first(name: "Content-Length") == "\(5 << 20)")
                 #expect(answer.headers.first(name: "Tidemark-Epoch") == "e1")
                 #expect(answer.headers.first(name: "Tidemark-Revision") == "42")
-                #expect(answer.headers.first(name: "ETag") == "\"e1-42\"")
+                #expect(answer.headers.first(name: "ETag") == "\"\(snapshot.tag)\"")
+                #expect(answer.headers.first(name: "Accept-Ranges") == "bytes")
                 #expect(answer.body == noise(count: 5 << 20))
                 let line = await server.log.first(containing: "answered bytes=\(5 << 20)")
                 #expect(line != nil)
@@ -72,7 +73,8 @@ import TidemarkServer
             path: "/nowhere/secret.gz",
             byteCount: 10,
             epoch: "e1",
-            revision: 42
+            revision: 42,
+            hash: "00"
         )
         let service = ScriptedService(snapshot: snapshot)
         try await TestServer.run(service) { server in
@@ -98,13 +100,27 @@ import TidemarkServer
         body: (SnapshotFile) async throws -> Void
     ) async throws {
         try await withTemporaryDirectory { directory in
-            let path = directory + "/snapshot.gz"
-            try Data(bytes).write(to: URL(fileURLWithPath: path))
-            try await body(
-                SnapshotFile(path: path, byteCount: Int64(bytes.count), epoch: "e1", revision: 42)
-            )
+            try await body(try snapshotFile(bytes, in: directory))
         }
     }
+}
+
+/// Writes a snapshot's file, and says what a store would say of it.
+func snapshotFile(
+    _ bytes: [UInt8],
+    in directory: String,
+    name: String = "snapshot.gz",
+    revision: Int64 = 42
+) throws -> SnapshotFile {
+    let path = directory + "/" + name
+    try Data(bytes).write(to: URL(fileURLWithPath: path))
+    return SnapshotFile(
+        path: path,
+        byteCount: Int64(bytes.count),
+        epoch: "e1",
+        revision: revision,
+        hash: "\(bytes.hashValue)"
+    )
 }
 
 /// Runs `body` with a directory that is gone afterwards.

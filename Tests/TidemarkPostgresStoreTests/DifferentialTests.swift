@@ -24,8 +24,16 @@ import TidemarkSimulation
         #expect(migrations.count == 3, "in the end everybody has the same tables")
     }
 
-    /// Runs a world, and the same requests on PostgreSQL.
-    private static func compare(_ seed: UInt64, _ profile: Profile) async throws
+    @Test(arguments: 1...UInt64(DifferentialTests.worlds))
+    func `A9: requests that share a transaction are answered as one after another`(seed: UInt64)
+        async throws
+    {
+        _ = try await Self.compare(seed, .network, groupMax: 2 + Int(seed % 9))
+    }
+
+    /// Runs a world, and the same requests on PostgreSQL, as many of them together as there are in
+    /// a row.
+    private static func compare(_ seed: UInt64, _ profile: Profile, groupMax: Int = 1) async throws
         -> [Journal.Entry]
     {
         let journal = Journal()
@@ -36,10 +44,21 @@ import TidemarkSimulation
         )
         #expect(report.finding == nil)
         let replay = try await Replay(journal)
-        for (number, entry) in journal.entries.enumerated() {
-            guard let difference = try await replay.take(entry) else { continue }
-            Issue.record("seed \(seed), entry \(number) of \(journal.entries.count): \(difference)")
-            return []
+        var number = 0
+        while number < journal.entries.count {
+            let group = journal.entries[number...].prefix(groupMax).prefix {
+                if case .sync = $0 { true } else { false }
+            }
+            let difference =
+                try await group.count > 1
+                ? replay.together(Array(group)) : replay.take(journal.entries[number])
+            if let difference {
+                Issue.record(
+                    "seed \(seed), entry \(number) of \(journal.entries.count): \(difference)"
+                )
+                return []
+            }
+            number += max(1, group.count)
         }
         #expect(!journal.entries.isEmpty)
         return journal.entries
@@ -87,6 +106,19 @@ private struct Replay {
         }
     }
 
+    /// Takes requests in one transaction.
+    func together(_ entries: [Journal.Entry]) async throws -> String? {
+        var pairs: [(body: [UInt8], expected: Result<[UInt8], TidemarkError>)] = []
+        for case .sync(let body, let expected) in entries { pairs.append((body, expected)) }
+        let results = try await store.sync(zone: "main", together: pairs.map(\.body))
+        guard results.count == pairs.count else { return "\(results.count) answers" }
+        for (pair, result) in zip(pairs, results) {
+            let difference = try await compare(pair.body, pair.expected) { try result.get() }
+            if let difference { return difference }
+        }
+        return nil
+    }
+
     /// Somebody renames columns by psql, and another node is started with the new tables.
     private func migrate(
         _ renames: [ColumnRename],
@@ -107,7 +139,7 @@ private struct Replay {
     }
 
     private func settle() async throws -> String? {
-        let file = try await store.snapshot(zone: "main")
+        let file = try await store.snapshot(zone: "main", since: nil)
         await store.releaseSnapshot(file)
         return nil
     }

@@ -59,6 +59,33 @@ import TidemarkPostgresStore
         #expect(one == thousand)
     }
 
+    @Test func `forty devices in one group take as many statements as four`() async throws {
+        let zone = try await PostgresZone()
+        func push(_ numbers: ClosedRange<Int>) async throws -> Int {
+            try await recorded(zone) {
+                let revision = try await zone.store.latest(zone: "main").revision
+                let results = try await zone.store.sync(
+                    zone: "main",
+                    together: numbers.map { number in
+                        Array(
+                            #"""
+                            {"maxRevision":\#(revision),"device":"device \#(number)","changeSets":[{
+                             "id":"6f6d3a4e-0000-4000-8000-\#(String(format: "%012d", number))",
+                             "team":{"create":[-1],"attributes":{"-1":{"name":"t","rank":\#(number)}}},
+                             "player":{"create":[-2],"attributes":{"-2":{"team_id":-1,"name":"p"}}}}]}
+                            """#.utf8
+                        )
+                    }
+                )
+                for result in results { _ = try result.get() }
+            }.count
+        }
+        _ = try await push(1...2)
+        let (four, forty) = (try await push(11...14), try await push(21...60))
+        #expect(forty == four)
+        #expect(four < 25)
+    }
+
     // MARK: The server's log
 
     private struct Statement {

@@ -5,6 +5,8 @@ import Testing
 import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkRedis
+import TidemarkSQLite
+import TidemarkServer
 import TidemarkStore
 
 /// Redis makes answers cheaper, and never other ones: F5, rule 3.
@@ -132,10 +134,16 @@ import TidemarkStore
             _ = try await zone.store.sync(zone: "main", body: Self.pull(revision))
         }
         try await answer(1)
+        let end = try Self.tag(of: await zone.store.sync(zone: "main", body: Self.pull(1)))
         // However small the tables are here, they are read as large ones would be.
         try await zone.database.forbidScans()
         let before = try await zone.rowsRead()
         for revision in 1...20 { try await answer(revision) }
+        // Nor does a question in few words read more.
+        for _ in 1...20 {
+            let news = try await zone.store.news(zone: "main", device: "b", since: end)
+            #expect(news == .nothing)
+        }
         let after = try await zone.rowsRead()
         // What is served, the zone, and of its last revision the chain and the fingerprint.
         #expect(
@@ -144,7 +152,19 @@ import TidemarkStore
             ]
         )
         for table in ["fingerprint", "revision", "served", "zone"] {
-            #expect(after[table, default: 0] - before[table, default: 0] == 20, "\(table)")
+            #expect(after[table, default: 0] - before[table, default: 0] == 40, "\(table)")
         }
+    }
+
+    /// What a device has that has applied an answer.
+    private static func tag(of answer: [UInt8]) throws -> ZoneTag {
+        let answer = try Answer(answer)
+        let print = try #require(answer.object["fingerprint"] as? String)
+        return ZoneTag(
+            epoch: try #require(answer.epoch),
+            schema: try #require(answer.object["schema"] as? String),
+            revision: Int64(try #require(answer.maxRevision)),
+            fingerprint: try #require(Fingerprint(hex: print))
+        )
     }
 }

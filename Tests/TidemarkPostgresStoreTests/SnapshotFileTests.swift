@@ -9,14 +9,14 @@ import TidemarkPostgresStore
     {
         let (first, second) = (try await PostgresZone(), try await PostgresZone())
         for zone in [first, second, first] {
-            let file = try await zone.store.snapshot(zone: "main")
+            let file = try await zone.store.snapshot(zone: "main", since: nil)
             #expect(file.epoch == (try await zone.store.latest(zone: "main")).epoch)
             #expect(FileManager.default.fileExists(atPath: file.path))
             await zone.store.releaseSnapshot(file)
         }
         let (one, other) = (
-            try await first.store.snapshot(zone: "main"),
-            try await second.store.snapshot(zone: "main")
+            try await first.store.snapshot(zone: "main", since: nil),
+            try await second.store.snapshot(zone: "main", since: nil)
         )
         #expect(one.path != other.path)
         for (zone, file) in [(first, one), (second, other)] {
@@ -27,12 +27,12 @@ import TidemarkPostgresStore
 
     @Test func `whoever has read a zone's snapshot takes no other zone's away`() async throws {
         let zone = try await PostgresZone(zones: ["a", "b"])
-        let reading = try await zone.store.snapshot(zone: "a")
-        let read = try await zone.store.snapshot(zone: "b")
+        let reading = try await zone.store.snapshot(zone: "a", since: nil)
+        let read = try await zone.store.snapshot(zone: "b", since: nil)
         await zone.store.releaseSnapshot(read)
         await zone.store.releaseSnapshot(reading)
         for name in ["a", "b"] {
-            let file = try await zone.store.snapshot(zone: name)
+            let file = try await zone.store.snapshot(zone: name, since: nil)
             #expect(FileManager.default.fileExists(atPath: file.path))
             await zone.store.releaseSnapshot(file)
         }

@@ -114,7 +114,7 @@ import TidemarkSQLiteStore
             #expect(refusal.place == .init(table: "players", key: "10", column: "team_id"))
             #expect(refusal.message.contains("teams 99"))
             await #expect(throws: TidemarkError.self) {
-                try await zone.store.snapshot(zone: "main")
+                try await zone.store.snapshot(zone: "main", since: nil)
             }
         }
         #expect(try await zone.content() == before)

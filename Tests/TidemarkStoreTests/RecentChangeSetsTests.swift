@@ -1,5 +1,6 @@
 import Testing
 import TidemarkCore
+import TidemarkSQLite
 import TidemarkServer
 import TidemarkStore
 
@@ -107,6 +108,49 @@ import TidemarkStore
         #expect(
             Self.bodies(Self.ask(recent, after: 2, at: head)) == real.dropFirst(2).map(\.body)
         )
+    }
+
+    @Test func `rule 17: a tag is believed only with the fingerprint that is known here`() {
+        let known = Self.history(5)
+        let print = Fingerprint(high: 1, low: 2)
+        let tag = { (revision: Int64, print: Fingerprint) in
+            ZoneTag(epoch: Self.epoch, schema: "s", revision: revision, fingerprint: print)
+        }
+        var recent = RecentChangeSets()
+        func ask(_ tag: ZoneTag) -> PullAnswer {
+            recent.news(for: "e", since: tag, at: Self.head(known), limits: .standard)
+        }
+        // The zone's own is known, those before have to be loaded, and have none here.
+        #expect(Self.bodies(ask(tag(5, .none))) == [])
+        #expect(ask(tag(5, print)) == .ask)
+        #expect(ask(tag(6, .none)) == .ask)
+        #expect(ask(tag(3, print)) == .load(3...5))
+        recent.take(Array(known[2...4]), at: Self.head(known))
+        #expect(ask(tag(3, print)) == .ask)
+        #expect(ask(tag(3, .none)) == .ask)
+    }
+
+    @Test func `a revision without its change set is of use to devices that are at it alone`() {
+        let known = Self.history(6)
+        var recent = RecentChangeSets()
+        recent.take(
+            [
+                RecentChangeSet(startingAt: 3, fingerprint: nil, chain: known[2].chain), known[3],
+                known[4], known[5],
+            ],
+            at: Self.head(known)
+        )
+        #expect(
+            Self.bodies(Self.ask(recent, after: 3, at: Self.head(known)))
+                == known[3...5].map(\.body)
+        )
+        // Those who miss it get none of this, whatever else is found.
+        #expect(Self.ask(recent, after: 1, at: Self.head(known)) == .load(1...2))
+        recent.take(Array(known[0...1]), at: Self.head(known))
+        #expect(Self.ask(recent, after: 1, at: Self.head(known)) == .load(1...2))
+        #expect(Self.bodies(Self.ask(recent, after: 3, at: Self.head(known)))?.count == 3)
+        recent.take(Array(known[0...5]), at: Self.head(known))
+        #expect(Self.bodies(Self.ask(recent, after: 1, at: Self.head(known)))?.count == 5)
     }
 
     @Test func `another schema, or another epoch, begins anew`() {

@@ -107,12 +107,21 @@ import TidemarkTestSupport
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE player SET name = 'Ben' WHERE id = 5")
         try await ben.engine.sync()
+        let faults = ben.transport.faults
+        let sent = faults.requests.compactMap { fingerprint(in: $0) }
+        let told = faults.answers.compactMap { fingerprint(in: $0) }
+        #expect(sent.count == 1 && told.count == 1 && sent != told)
+        // A question in few words has it in its tag; nobody but who has these rows is at peace.
         try await ben.engine.sync()
-        let (requests, answers) = (ben.transport.faults.requests, ben.transport.faults.answers)
-        #expect(requests.count == 2)
-        let sent = requests.compactMap { fingerprint(in: $0) }
-        let told = answers.compactMap { fingerprint(in: $0) }
-        #expect(Set(sent).count == 2 && sent.last == told.first && told.first == told.last)
+        let tag = try #require(faults.questions.last)
+        #expect(faults.requests.count == 1)
+        let news = try await cluster.service.news(zone: "main", device: "other", since: tag)
+        #expect(news == .nothing)
+        let body = try await cluster.service.sync(
+            zone: "main",
+            body: Array(#"{"maxRevision":\#(tag.revision)}"#.utf8)
+        )
+        #expect(fingerprint(in: String(decoding: body, as: UTF8.self)) == told.first)
     }
 
     @Test func `rule 17: a device without a fingerprint is served like curl`() async throws {

@@ -217,10 +217,11 @@ private final class HarmfulTransport: ForwardingTransport {
 
     func snapshot(
         zone: String,
+        since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
-        try await real.snapshot(zone: zone, to: path, progress: progress)
+        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
         try harm.inflict(path)
     }
 }

@@ -58,9 +58,9 @@ struct Home {
             reason: "the random epoch of a new history"
         ),
         Home(
-            path: "Sources/TidemarkBench/Benchmarks/LatencyBenchmark.swift",
+            path: "Sources/TidemarkBench/Parts/Pause.swift",
             calls: ["Task.sleep"],
-            reason: "the pause between two commits whose way is followed"
+            reason: "the pause between two commits whose way is followed, or after a cut"
         ),
         Home(
             path: "Sources/TidemarkBench/Parts/RandomID.swift",

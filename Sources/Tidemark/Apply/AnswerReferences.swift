@@ -65,7 +65,7 @@ struct AnswerReferences {
         let cells = indices.map {
             """
             JOIN temp.tidemark_staged_cell AS k\($0)
-                ON k\($0).rec = s.rec AND k\($0).col = \(SQLText.literal(reference.parentColumns[$0]))
+                ON k\($0).rec = \(StagingTables.cells(of: "s")) AND k\($0).col = \(SQLText.literal(reference.parentColumns[$0]))
             """
         }
         return """

@@ -210,10 +210,9 @@ struct ApplyResponse {
 
     /// Gives the device's own change sets what the server decided.
     private func settle(_ answered: AnsweredSets) throws -> [SyncEvent] {
-        var events: [SyncEvent] = []
-        for ord in answered.accepted.map(\.ord) {
-            events += try MapIdentities(db: db, schema: file.schema).map(ord: ord)
-        }
+        var events = try MapIdentities(db: db, schema: file.schema).map(
+            answered.accepted.map(\.ord)
+        )
         let overruled = OverruledValues(db: db, now: Timestamp.text(now))
         let kept = KeptChangeSets(db: db, limits: limits)
         let parking = ParkConflict(db: db, now: Timestamp.text(now))

@@ -79,8 +79,7 @@ struct ParkConflict {
                 WHERE s.ord = ?2 AND s.tbl = o.tbl AND s.key = o.key AND s.operation <> 'delete')
             """
         let isWhole = try Bool.fetchOne(
-            db,
-            sql: "SELECT NOT EXISTS (SELECT 1 \(missing))",
+            db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 \(missing))"),
             arguments: [id, ord]
         )
         guard isWhole == false else { return [] }

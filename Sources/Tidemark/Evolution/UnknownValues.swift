@@ -31,7 +31,8 @@ struct UnknownValues {
             sql: """
                 INSERT OR REPLACE INTO tidemark_unknown (tbl, key, col, value)
                 SELECT s.tbl, s.key, c.col, c.value
-                FROM temp.tidemark_staged AS s JOIN temp.tidemark_staged_cell AS c USING (rec)
+                FROM temp.tidemark_staged AS s
+                JOIN temp.tidemark_staged_cell AS c ON c.rec = \(StagingTables.cells(of: "s"))
                 WHERE s.ord = ? AND s.operation <> 'delete' AND (s.tbl, c.col) IN (\(columns))
                 UNION ALL
                 SELECT tbl, key, '\(Self.presence)', NULL FROM temp.tidemark_staged

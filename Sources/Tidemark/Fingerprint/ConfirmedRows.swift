@@ -87,6 +87,11 @@ struct ConfirmedRows {
         ])
     }
 
+    /// Has the next sync look at all rows, since some were found to be wrong.
+    func requireCheck() throws {
+        try db.cachedStatement(sql: "UPDATE tidemark_device SET checked = NULL").execute()
+    }
+
     // MARK: Private
 
     private var shape: String { ContentHash.of(file.schema.shape) }

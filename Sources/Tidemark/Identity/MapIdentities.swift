@@ -15,19 +15,21 @@ struct MapIdentities {
         "tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held",
     ]
 
-    /// Takes the ids of an accepted change set, staged as `ord`.
-    func map(ord: Int) throws -> [SyncEvent] {
+    /// Takes the ids of accepted change sets, given by the numbers under which they are staged.
+    func map(_ ords: [Int]) throws -> [SyncEvent] {
+        guard !ords.isEmpty else { return [] }
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
         try db.cachedStatement(
             sql: """
-                INSERT INTO temp.tidemark_assigned
+                INSERT OR REPLACE INTO temp.tidemark_assigned
                 SELECT tbl, iif(wire <= -\(TemporaryID.reservedMin), -wire, wire), permanent FROM (
                     SELECT s.tbl, CAST(s.old_key AS INTEGER) AS wire,
                         CAST(s.key AS INTEGER) AS permanent
                     FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
-                    WHERE s.ord = ? AND s.old_key IS NOT NULL AND t.kind = 'integer')
+                    WHERE s.ord IN (SELECT value FROM json_each(?)) AND s.old_key IS NOT NULL
+                        AND t.kind = 'integer' ORDER BY s.rec)
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
         let rows = try Row.fetchAll(
             db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
         )
@@ -44,6 +46,7 @@ struct MapIdentities {
             sql: """
                 UPDATE tidemark_idmap SET permanent = m.permanent FROM temp.tidemark_assigned AS m
                 WHERE m.tbl = tidemark_idmap.tbl AND m.temporary = tidemark_idmap.permanent
+                    AND tidemark_idmap.permanent NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
                 """
         ).execute()
         try rewrite()

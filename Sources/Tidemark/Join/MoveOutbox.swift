@@ -83,11 +83,8 @@ struct MoveOutbox {
                 JOIN tidemark_changeset AS c ON c.id = a.id ORDER BY a.ord
                 """
         )
-        var events: [SyncEvent] = []
         let accepted = verdicts.filter { !($0["conflict"] as Bool) }
-        for verdict in accepted {
-            events += try MapIdentities(db: db, schema: schema).map(ord: verdict["ord"])
-        }
+        var events = try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
         let kept = KeptChangeSets(db: db, limits: limits)
         let overruled = OverruledValues(db: db, now: now)
         for verdict in accepted {

@@ -35,6 +35,7 @@ package struct PrepareDevice {
                 sql: "UPDATE tidemark_device SET server = ?, zone = ?",
                 arguments: [server, zone]
             )
+            try Self.giveIdentity(newID, in: db)
         } else {
             try Self.refuseRows(try SchemaIntrospection(db).validated().tables, in: db)
             try DeviceFile.enrol(device: newID(), server: server, zone: zone, in: db)
@@ -47,6 +48,20 @@ package struct PrepareDevice {
         }
         let fit = FitSchema(db: db, now: now, newID: newID)
         try fit.run(served: try DeviceFile(db).served)
+    }
+
+    /// Makes a file nobody's, so that each copy of it becomes a device of its own.
+    static func forgetIdentity(in db: Database) throws {
+        try db.execute(sql: "UPDATE tidemark_device SET device = '', contact = NULL")
+    }
+
+    /// Makes a file that is nobody's a device.
+    private static func giveIdentity(_ newID: () -> UUID, in db: Database) throws {
+        guard try DeviceFile(db).device.isEmpty else { return }
+        try db.execute(
+            sql: "UPDATE tidemark_device SET device = ?",
+            arguments: [newID().uuidString.lowercased()]
+        )
     }
 
     /// Rows from before the first sync have ids that may mean other records on the server.

@@ -68,20 +68,7 @@ enum SnapshotCheck {
     /// while the tables hold the snapshot's rows alone.
     static func rows(of schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
-            if table.keyKind == .integer {
-                let key = SQLText.name(table.key[0])
-                let isTemporary = try Bool.fetchOne(
-                    db,
-                    sql: """
-                        SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name))
-                            WHERE \(key) < 0) OR EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name))
-                            WHERE \(key) > \(TemporaryID.permanentMax))
-                        """
-                )
-                if isTemporary == true {
-                    throw unusable("a record has an id that no server gives.", table: table.name)
-                }
-            }
+            try ids(of: table, in: "main", db)
             guard !table.references.isEmpty else { continue }
             let broken = try Row.fetchOne(
                 db,
@@ -90,6 +77,23 @@ enum SnapshotCheck {
             guard broken == nil else {
                 throw unusable("a record refers to one that is not there.", table: table.name)
             }
+        }
+    }
+
+    /// Refuses rows of a database with ids that mean other records on this device.
+    static func ids(of table: SyncedTable, in database: String, _ db: Database) throws {
+        guard table.keyKind == .integer else { return }
+        let (name, key) = (SQLText.name(table.name), SQLText.name(table.key[0]))
+        let isTemporary = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT EXISTS (SELECT 1 FROM \(database).\(name) WHERE \(key) < 0)
+                    OR EXISTS (SELECT 1 FROM \(database).\(name)
+                        WHERE \(key) > \(TemporaryID.permanentMax))
+                """
+        )
+        guard isTemporary != true else {
+            throw unusable("a record has an id that no server gives.", table: table.name)
         }
     }
 }

@@ -47,7 +47,9 @@ package struct TakeSnapshot {
         try attached(zone: DeviceFile(db).zone) { header in
             var applied = Applied()
             try Transaction.withoutForeignKeys(db) {
-                applied = try replaceRows(header)
+                applied =
+                    try header.since.map { try takeDelta(header, since: $0) }
+                    ?? replaceRows(header)
             }
             return applied
         }
@@ -58,6 +60,7 @@ package struct TakeSnapshot {
     @discardableResult
     package func join(device: UUID, server: String, zone: String) throws -> Applied {
         try attached(zone: zone) { header in
+            guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
             let schema = try SchemaText.decode(header.schema)
             var applied = Applied()
             try Transaction.withoutForeignKeys(db) {
@@ -70,7 +73,7 @@ package struct TakeSnapshot {
                     arguments: [header.schema]
                 )
                 let local = try SchemaIntrospection(db).validated(policies: schema.policies)
-                for table in local.tables { try copy(table, local.difference) }
+                for table in local.tables { try SnapshotRows.copy(table, local.difference, in: db) }
                 try SnapshotCheck.rows(of: local, in: db)
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
                 try DeviceTables.reserveIds(local, in: db)
@@ -108,7 +111,7 @@ package struct TakeSnapshot {
                     db,
                     sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)"
                 )
-                guard isQuiet == true, header.epoch == file.epoch,
+                guard isQuiet == true, header.since == nil, header.epoch == file.epoch,
                     header.revision == file.revision, header.schema == file.served
                 else { return }
                 try DeviceFile.whileApplying(db) { try compare(file).capture() }
@@ -131,6 +134,22 @@ package struct TakeSnapshot {
         )
     }
 
+    /// Nobody asks for a delta where the rows may be others than their revision says.
+    private func takeDelta(_ header: SnapshotFormat.Header, since: Int64) throws -> Applied {
+        guard recall == nil, !hasMismatch, case .none = consent else {
+            throw SnapshotCheck.unusable("it has not all rows.")
+        }
+        return try TakeDelta(
+            db: db,
+            header: header,
+            since: since,
+            boundaries: boundaries,
+            limits: limits,
+            now: now,
+            newID: newID
+        ).take()
+    }
+
     private func replaceRows(_ header: SnapshotFormat.Header) throws -> Applied {
         try refuseUnasked(header)
         try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(
@@ -149,7 +168,9 @@ package struct TakeSnapshot {
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
-            for table in schema.tables { try copy(table, schema.difference) }
+            for table in schema.tables {
+                try SnapshotRows.copy(table, schema.difference, in: db)
+            }
             try UnknownValues(db: db, schema: schema).takeSnapshot()
             try SnapshotCheck.rows(of: schema, in: db)
             // Before anything is compared by rows.
@@ -252,20 +273,6 @@ package struct TakeSnapshot {
             .epochMismatch,
             "The snapshot is of another history than expected.",
             fix: "Nothing was changed. The server is asked again; the outbox is kept."
-        )
-    }
-
-    private func copy(_ table: SyncedTable, _ difference: SchemaDifference) throws {
-        let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
-        let own = table.columns.map(\.name).filter { !unserved.contains($0) }
-        let names = difference.wireNames[table.name, default: [:]]
-        let (name, columns) = (SQLText.name(table.name), SQLText.names(own))
-        let wire = SQLText.names(own.map { names[$0] ?? $0 })
-        // LIMIT -1 keeps SQLite from its bulk transfer, which skips the bookkeeping of deferred
-        // references.
-        try db.execute(
-            sql:
-                "INSERT INTO main.\(name) (\(columns)) SELECT \(wire) FROM snapshot.\(name) LIMIT -1"
         )
     }
 

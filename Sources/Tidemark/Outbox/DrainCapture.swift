@@ -81,9 +81,12 @@ struct DrainCapture {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    WITH boundary (segment, last) AS (SELECT key, value FROM json_each(?)),
-                    touch (segment, tbl, key, kind) AS MATERIALIZED (
-                        SELECT (SELECT min(segment) FROM boundary WHERE last >= t.seq), tbl, key, kind FROM (\(touched)) AS t
+                    WITH touch (segment, tbl, key, kind) AS MATERIALIZED (
+                        SELECT * FROM (
+                            SELECT sum(kind IS NULL) OVER (ORDER BY seq, kind IS NULL ROWS UNBOUNDED PRECEDING),
+                                tbl, key, kind
+                            FROM (\(touched) UNION ALL SELECT value, NULL, NULL, NULL FROM json_each(?))
+                        ) WHERE kind IS NOT NULL
                     ), record (tbl, key, segment, made, gone, previous) AS (
                         SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
                             lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)

@@ -109,6 +109,8 @@ enum DeviceTables {
             permanent INTEGER NOT NULL,
             PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS tidemark_idmap_offered ON tidemark_idmap (tbl, permanent)
+            WHERE permanent NOT BETWEEN 0 AND \(TemporaryID.permanentMax);
         CREATE TABLE IF NOT EXISTS tidemark_temporary (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             next INTEGER NOT NULL

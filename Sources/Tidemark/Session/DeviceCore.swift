@@ -1,6 +1,6 @@
 import Foundation
 import GRDB
-import TidemarkCore
+package import TidemarkCore
 import TidemarkSQLite
 
 /// The device's core: outbox to request, answer to tables.
@@ -24,6 +24,8 @@ package struct DeviceCore: Sendable {
         package let zone: String
         /// The request, JSON.
         package let body: [UInt8]
+        /// The same question in a few bytes, when it may be asked so.
+        package var short: Short?
         /// The revision that the file was at: an answer to another state is not applied.
         package let revision: Int64
         /// The ids of the change sets in it.
@@ -33,6 +35,21 @@ package struct DeviceCore: Sendable {
         /// Whether the server itself has once said that the rows of this revision have the
         /// fingerprint that is sent.
         let isConfirmed: Bool
+    }
+
+    /// What a settled device asks with instead of a whole request.
+    package struct Short: Hashable, Sendable {
+        /// Who asks.
+        package let device: String
+        /// What the device has.
+        package let tag: ZoneTag
+        /// The answer that "nothing is new" stands for, JSON.
+        package let nothingNew: [UInt8]
+
+        /// Makes a short question.
+        package init(device: String, tag: ZoneTag, nothingNew: [UInt8]) {
+            (self.device, self.tag, self.nothingNew) = (device, tag, nothingNew)
+        }
     }
 
     /// Which exchange with the server a request is, and so when its answer is of use.
@@ -64,6 +81,7 @@ package struct DeviceCore: Sendable {
         boundaries: [Int64],
         changeSetsMax: Int,
         checksRows: Bool,
+        takesDelta: Bool = false,
         now: Date,
         newID: () -> UUID
     ) throws -> Outgoing {
@@ -108,16 +126,47 @@ package struct DeviceCore: Sendable {
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(file.tables.servedHash ?? "")",\#(member)"#
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
+            + (takesDelta && isConfirmed ? #""delta":true,"# : "")
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
             + #""changeSets":[\#(sets.map(\.wire).joined(separator: ","))]}"#
         return Outgoing(
             zone: file.zone,
             body: Array(body.utf8),
+            short: isSettled ? short(file, epoch, fingerprint) : nil,
             revision: file.revision,
             changeSets: sets.map(\.id),
             exchange: exchange,
             isConfirmed: isConfirmed
         )
+    }
+
+    /// What a delta may begin from; nil when only all rows will do.
+    func deltaBase(_ db: Database) throws -> DeltaBase? {
+        let file = try DeviceFile(db)
+        guard !file.isStale, let epoch = file.epoch, let schema = file.tables.servedHash,
+            ConfirmedRows(db: db, file: file).expected != nil
+        else { return nil }
+        return DeltaBase(epoch: epoch, revision: file.revision, schema: schema)
+    }
+
+    /// What a settled device says in a few bytes: all that it would say in a whole request but
+    /// which notes it has, for a server that still keeps one asks for that.
+    private func short(
+        _ file: DeviceFile,
+        _ epoch: String,
+        _ fingerprint: Fingerprint?
+    ) -> Short? {
+        guard let schema = file.tables.servedHash, let fingerprint else { return nil }
+        let nothingNew =
+            #"{"maxRevision":\#(file.revision),"epoch":"\#(epoch)","schema":"\#(schema)","#
+            + #""more":false,"fingerprint":"\#(fingerprint)","changeSets":[]}"#
+        let tag = ZoneTag(
+            epoch: epoch,
+            schema: schema,
+            revision: file.revision,
+            fingerprint: fingerprint
+        )
+        return Short(device: file.device, tag: tag, nothingNew: Array(nothingNew.utf8))
     }
 
     /// Whether a change set was sent whose answer is still to come.
@@ -150,6 +199,7 @@ package struct DeviceCore: Sendable {
         return Outgoing(
             zone: file.zone,
             body: Array(body.utf8),
+            short: nil,
             revision: file.revision,
             changeSets: [],
             exchange: .question,

@@ -44,8 +44,29 @@ public struct DeviceFileJoin: Sendable {
         try await join(path: path, progress: progress) { _ in }
     }
 
+    /// Downloads the snapshot and makes a file to ship inside an app: no device yet, one file that
+    /// may be read where nothing can be written.
+    ///
+    /// Whoever opens a copy of it with a ``SyncEngine`` makes that copy a device of its own, which
+    /// asks only for what is new since. Cut short, it leaves no file.
+    ///
+    /// - Parameters:
+    ///   - path: Where the file will be; nothing may be there.
+    ///   - progress: Told the compressed bytes received so far, and how many there will be.
+    /// - Returns: The status that each device begins with.
+    /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
+    public func ship(
+        path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
+    ) async throws -> DeviceStatus {
+        try await join(path: path, isShipped: true, progress: progress) {
+            try PrepareDevice.forgetIdentity(in: $0)
+        }
+    }
+
     private func join(
         path: String,
+        isShipped: Bool = false,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void,
         takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
@@ -62,7 +83,7 @@ public struct DeviceFileJoin: Sendable {
         defer { SnapshotScratch.remove(scratch) }
         SnapshotScratch.remove(scratch)
         try await transport.snapshot(zone: zone, to: snapshot, progress: progress)
-        let status = try await make(scratch, from: snapshot, takeOver)
+        let status = try await make(scratch, isShipped, from: snapshot, takeOver)
         try FileManager.default.moveItem(atPath: scratch, toPath: path)
         return status
     }
@@ -101,11 +122,12 @@ public struct DeviceFileJoin: Sendable {
 
     private func make(
         _ scratch: String,
+        _ isShipped: Bool,
         from snapshot: String,
         _ takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
         do {
-            return try await fill(scratch, from: snapshot, takeOver)
+            return try await fill(scratch, isShipped, from: snapshot, takeOver)
         } catch {
             throw TidemarkError.typed(error, of: scratch)
         }
@@ -113,6 +135,7 @@ public struct DeviceFileJoin: Sendable {
 
     private func fill(
         _ scratch: String,
+        _ isShipped: Bool,
         from snapshot: String,
         _ takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
@@ -129,7 +152,9 @@ public struct DeviceFileJoin: Sendable {
             try takeOver(db)
             return try DeviceStatus(db)
         }
+        if isShipped { try await database.vacuum() }
         try database.close()
+        guard !isShipped else { return status }
         // From here on in WAL mode, so that the app can read while a sync writes.
         let file = try DatabaseQueue(path: scratch)
         try await file.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }

@@ -64,6 +64,7 @@ public actor SyncEngine {
     private let commits: CommitObserver
     private let merge: [String: MergeFunction]
     private let zone: String
+    private let shortQuestions = Remembered(ShortQuestions())
 
     // MARK: State: touched on the actor only
 
@@ -295,7 +296,8 @@ public actor SyncEngine {
             environment: environment,
             limits: limits,
             commits: commits,
-            merge: merge
+            merge: merge,
+            shortQuestions: shortQuestions
         )
         return try await session.run(purpose) { [eventHub] in eventHub.send($0) }
     }

@@ -16,6 +16,7 @@ package import TidemarkCore
 /// | `renew`, `resync` | a question, then a snapshot under a new identity |
 /// | `predecessorMissing` | the same: the server has forgotten what this device did |
 /// | `repair` | what is new is taken in, then the rows are compared and replaced, at most twice |
+/// | any refusal of a short question | the same question in full |
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
 /// | any other | the sync ends with it |
@@ -37,8 +38,8 @@ package struct SyncRound: Sendable {
         case send(DeviceCore.Outgoing)
         /// Carry a question about differing rows to the server.
         case compare(RowComparison.Question)
-        /// Fetch a snapshot of a zone into a file.
-        case fetchSnapshot(zone: String)
+        /// Fetch a snapshot of a zone into a file; with a base, a delta will do.
+        case fetchSnapshot(zone: String, since: DeltaBase?)
         /// Fetch the zone's schema.
         case fetchSchema(zone: String)
         /// Nothing: both sides are even.
@@ -70,6 +71,10 @@ package struct SyncRound: Sendable {
     }
 
     private let purpose: Purpose
+    /// Whether a settled device may ask in a few bytes.
+    private var asksShort: Bool
+    /// What became of that; nil while it has not.
+    private(set) var shortOutcome: ShortQuestions.Outcome?
     /// Set while rows are compared, because they differ or because that is the purpose.
     private var comparison: RowComparison?
     private var comparisonsStarted = 0
@@ -90,15 +95,17 @@ package struct SyncRound: Sendable {
     /// Makes a machine at its start.
     ///
     /// `boundaries` are the numbers of captured changes at which transactions of the app are known
-    /// to have ended; `merge` are the app's functions, by table.
+    /// to have ended; `merge` are the app's functions, by table. Without `asksShort` every question
+    /// is asked in full.
     package init(
         for purpose: Purpose = .sync(acceptingMassDeletion: false),
+        asksShort: Bool = true,
         limits: Limits,
         environment: SyncEngine.Environment,
         merge: [String: MergeFunction] = [:],
         boundaries: @escaping @Sendable () -> [Int64]
     ) {
-        self.purpose = purpose
+        (self.purpose, self.asksShort) = (purpose, asksShort)
         consent = .none
         switch purpose {
         case .sync(let isAccepting): if isAccepting { consent = .given }
@@ -131,7 +138,10 @@ package struct SyncRound: Sendable {
                 step = .compare(try .confirmation(DeviceFile(db)))
             case .request: step = .send(try prepare(db))
             case .question: step = .send(try core.prepareQuestion(db))
-            case .snapshot, .comparison: step = .fetchSnapshot(zone: file.zone)
+            case .snapshot(let recall):
+                let base = recall == nil && takesDelta ? try core.deltaBase(db) : nil
+                step = .fetchSnapshot(zone: file.zone, since: base)
+            case .comparison: step = .fetchSnapshot(zone: file.zone, since: nil)
             case .schema: step = .fetchSchema(zone: file.zone)
             }
             return .commit
@@ -145,6 +155,7 @@ package struct SyncRound: Sendable {
         to outgoing: DeviceCore.Outgoing,
         in db: Database
     ) throws -> [SyncEvent] {
+        if outgoing.short != nil, shortOutcome == nil { shortOutcome = .answered }
         guard outgoing.exchange != .question else {
             need = .snapshot(try Recall(answer, in: db))
             return []
@@ -209,8 +220,11 @@ package struct SyncRound: Sendable {
         verification = comparison.report
         self.comparison = nil
         hasMismatch = false
-        if case .verify = purpose {
+        if case .verify(let isRepairing) = purpose {
             isEven = true
+            if !isRepairing, verification?.records.isEmpty == false {
+                try ConfirmedRows(db: db, file: DeviceFile(db)).requireCheck()
+            }
             try lock.release(db)
         }
         return events
@@ -266,6 +280,10 @@ package struct SyncRound: Sendable {
         during outgoing: DeviceCore.Outgoing?,
         in db: Database
     ) throws -> [SyncEvent] {
+        if outgoing?.short != nil, let outcome = ShortQuestions.Outcome(refusal: error) {
+            (asksShort, shortOutcome) = (false, outcome)
+            return []
+        }
         var error = error
         // A change set that cannot be read is refused before its id is: its place is its index.
         if let sent = outgoing?.changeSets, error.place.id == nil,
@@ -308,7 +326,7 @@ package struct SyncRound: Sendable {
                 now: environment.now(),
                 newID: environment.newID
             )
-        case .permanent, .retry, .resync, .renew: throw error
+        case .permanent, .retry: throw error
         }
     }
 
@@ -365,16 +383,26 @@ package struct SyncRound: Sendable {
         need = .schema
     }
 
+    /// Whether rows that changed may come in a file: only where all others are the server's, and
+    /// nobody has to be asked.
+    private var takesDelta: Bool {
+        guard comparison == nil, !hasMismatch, case .none = consent else { return false }
+        return true
+    }
+
     private func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
-        try core.prepareRequest(
+        var outgoing = try core.prepareRequest(
             db,
             boundaries: boundaries(),
             // Edits of rows that are not the server's are sent when they are.
             changeSetsMax: isCatchingUp || comparison != nil ? 0 : changeSetsMax,
             checksRows: comparison == nil,
+            takesDelta: takesDelta,
             now: environment.now(),
             newID: environment.newID
         )
+        if !asksShort { outgoing.short = nil }
+        return outgoing
     }
 
     /// Lets the app's functions merge what was refused; what they made is sent in this sync.

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Synchronization
 import TidemarkCore
 import TidemarkSQLite
 
@@ -14,6 +15,8 @@ struct SyncSession: Sendable {
     let limits: Limits
     let commits: CommitObserver
     let merge: [String: MergeFunction]
+    /// What the engine has learned about asking in few words.
+    let shortQuestions: Remembered<ShortQuestions>
 
     /// Runs steps until nothing waits and nothing is missing.
     ///
@@ -25,12 +28,14 @@ struct SyncSession: Sendable {
         let commits = commits
         var round = SyncRound(
             for: purpose,
+            asksShort: shortQuestions.update { $0.begins() },
             limits: limits,
             environment: environment,
             merge: merge
         ) {
             commits.takeBoundaries()
         }
+        defer { shortQuestions.update { [round] in $0.ended(round.shortOutcome) } }
         do {
             try await run(&round, tell)
             return round.verification
@@ -60,10 +65,7 @@ struct SyncSession: Sendable {
                 case .finish: return
                 case .send(let outgoing):
                     sent = outgoing
-                    let answer = try await transport.sync(
-                        zone: outgoing.zone,
-                        body: outgoing.body
-                    )
+                    let answer = try await carry(outgoing)
                     try await advance(&round) {
                         try $0.answered(answer, to: outgoing, in: $1)
                     }.forEach(tell)
@@ -75,8 +77,8 @@ struct SyncSession: Sendable {
                     try await advance(&round) {
                         try $0.compared(answer, to: question, in: $1)
                     }.forEach(tell)
-                case .fetchSnapshot(let zone):
-                    try await takeSnapshot(of: zone, &round).forEach(tell)
+                case .fetchSnapshot(let zone, let base):
+                    try await takeSnapshot(of: zone, since: base, &round).forEach(tell)
                 case .fetchSchema(let zone):
                     let schema = try await transport.schema(zone: zone)
                     try await advance(&round) { try $0.took(schema: schema, in: $1) }
@@ -88,6 +90,15 @@ struct SyncSession: Sendable {
                 }.forEach(tell)
             }
         }
+    }
+
+    private func carry(_ outgoing: DeviceCore.Outgoing) async throws -> [UInt8] {
+        let zone = outgoing.zone
+        guard let short = outgoing.short else {
+            return try await transport.sync(zone: zone, body: outgoing.body)
+        }
+        return try await transport.news(zone: zone, device: short.device, since: short.tag)
+            ?? short.nothingNew
     }
 
     /// Lets the machine do a step on the database's thread.
@@ -105,14 +116,30 @@ struct SyncSession: Sendable {
         return result
     }
 
-    private func takeSnapshot(of zone: String, _ round: inout SyncRound) async throws
-        -> [SyncEvent]
-    {
+    private func takeSnapshot(
+        of zone: String,
+        since base: DeltaBase?,
+        _ round: inout SyncRound
+    ) async throws -> [SyncEvent] {
         let path = FileManager.default.temporaryDirectory
             .appendingPathComponent("tidemark-\(environment.newID().uuidString).sqlite").path
         defer { SnapshotScratch.remove(path) }
-        try await transport.snapshot(zone: zone, to: path) { _, _ in }
+        try await transport.snapshot(zone: zone, since: base, to: path) { _, _ in }
         return try await advance(&round) { try $0.took(snapshotAt: path, in: $1) }
+    }
+}
+
+/// A value that an engine keeps from one sync to the next.
+///
+/// Safe to use from any task.
+final class Remembered<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    init(_ value: Value) { self.value = Mutex(value) }
+
+    /// Reads and changes it.
+    func update<Result: Sendable>(_ body: (inout Value) -> Result) -> Result {
+        value.withLock { body(&$0) }
     }
 }
 

@@ -40,19 +40,20 @@ struct HTTPExchange: Sendable {
     /// The largest answer in JSON, decompressed, in bytes.
     let responseBytesMax: Int
 
-    /// Sends a request and reads its answer if it is a success.
+    /// Sends a request and reads its answer if it is a success, which `other` may be as well.
     ///
     /// - Throws: The server's own ``TidemarkError``, one about the way there, or
     ///   `CancellationError`.
     func answer<Value>(
         to request: HTTPClientRequest,
         over client: HTTPClient? = nil,
+        besides other: HTTPResponseStatus = .ok,
         read: (HTTPClientResponse) async throws -> Value
     ) async throws -> Value {
         do {
             let client = client ?? Self.client
             let response = try await client.execute(request, deadline: .distantFuture)
-            guard response.status == .ok else {
+            guard [.ok, other].contains(response.status) else {
                 var refusal = try await refusal(response)
                 refusal.retryAfterSeconds = retryAfter(response)
                 throw refusal
@@ -79,6 +80,14 @@ struct HTTPExchange: Sendable {
             throw address.foreign("something else than a JSON object")
         }
         return body
+    }
+
+    /// Checks that nobody but a server of Tidemark says that nothing has changed.
+    func confirm(_ response: HTTPClientResponse, of tag: ZoneTag) async throws {
+        let told = response.headers.first(name: "ETag").flatMap(ZoneTag.init(entityTag:))
+        guard told == tag else { throw address.foreign("304 without the tag that was asked for") }
+        // Not read to its end, the connection would be closed.
+        for try await _ in response.body {}
     }
 
     private static let whitespace = Set(" \t\r\n".utf8)

@@ -44,6 +44,20 @@ public struct HTTPTransport: Transport {
         try await post(body, to: address.url(zone: zone, path: "sync"))
     }
 
+    /// Asks what is new by `GET /sync`: the tag is an entity tag of HTTP.
+    @concurrent public func news(zone: String, device: String, since tag: ZoneTag) async throws
+        -> [UInt8]?
+    {
+        var request = HTTPClientRequest(url: address.newsURL(zone: zone, device: device))
+        request.headers.add(name: "If-None-Match", value: tag.entityTag)
+        request.headers.add(name: "Accept-Encoding", value: "gzip")
+        return try await exchange.answer(to: request, besides: .notModified) { response in
+            guard response.status == .notModified else { return try await exchange.json(response) }
+            try await exchange.confirm(response, of: tag)
+            return nil
+        }
+    }
+
     /// Sends ranges of rows to be compared and returns the answer's JSON, decompressed.
     @concurrent public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await post(body, to: address.url(zone: zone, path: "fingerprints"))
@@ -69,23 +83,23 @@ public struct HTTPTransport: Transport {
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
     ///
     /// The file appears at `path` only when it is whole and on disk; until then it is `path` with
-    /// `.part` appended, and a failure or a cancellation removes that.
+    /// `.part` appended, and a failure or a cancellation removes that. A connection that breaks is
+    /// made again, and the download goes on at the byte.
     @concurrent public func snapshot(
         zone: String,
+        since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
-        var request = HTTPClientRequest(url: address.url(zone: zone, path: "snapshot"))
-        // The file is compressed already.
-        request.headers.add(name: "Accept-Encoding", value: "identity")
+        // All three are made of characters that an URL may have.
+        let query = base.map { "?since=\($0.revision)&epoch=\($0.epoch)&schema=\($0.schema)" }
         let download = SnapshotDownload(
-            address: address,
+            exchange: exchange,
+            url: address.url(zone: zone, path: "snapshot") + (query ?? ""),
             path: path,
             bytesMax: snapshotBytesMax
         )
-        try await exchange.answer(to: request) { response in
-            try await download.run(response, progress: progress)
-        }
+        try await download.run(progress: progress)
     }
 
     /// The statements that make the zone's tables, JSON, decompressed.

@@ -36,6 +36,18 @@ struct PartFile: Sendable {
         }
     }
 
+    /// Empties the part.
+    func empty() async throws {
+        try await blocking { [handle, part] in
+            do {
+                try handle.truncate(atOffset: 0)
+                try handle.seek(toOffset: 0)
+            } catch {
+                throw Self.unwritable(part, error.localizedDescription)
+            }
+        }
+    }
+
     /// Makes the file durable and gives it its name, in place of one that may be there.
     func commit() async throws {
         try await blocking { [handle, part, path] in

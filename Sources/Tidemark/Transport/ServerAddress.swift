@@ -35,9 +35,17 @@ struct ServerAddress: Hashable, Sendable {
     /// The URL of one of the server's paths for a zone.
     func url(zone: String, path: String) -> String {
         guard zone != "main" else { return "\(base)/\(path)" }
+        return "\(base)/zones/\(Self.encoded(zone))/\(path)"
+    }
+
+    /// The URL at which a device asks what is new.
+    func newsURL(zone: String, device: String) -> String {
+        "\(url(zone: zone, path: "sync"))?device=\(Self.encoded(device))"
+    }
+
+    private static func encoded(_ text: String) -> String {
         let unreserved = CharacterSet(charactersIn: "-._~").union(.alphanumerics)
-        let name = zone.addingPercentEncoding(withAllowedCharacters: unreserved) ?? zone
-        return "\(base)/zones/\(name)/\(path)"
+        return text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? text
     }
 
     private static func invalid(_ url: String, _ reason: String) -> TidemarkError {

@@ -1,31 +1,29 @@
 internal import AsyncHTTPClient
 internal import NIOCore
 internal import NIOHTTP1
-internal import TidemarkGzip
+internal import TidemarkCore
 
 /// A snapshot on its way from the network through the decompressor to a file, in flat memory.
+///
+/// When the connection breaks it is made again, and asked for the rest of the same file: nothing
+/// that was taken in travels twice. A server that has another file by then sends that one whole.
 struct SnapshotDownload {
     /// The bytes between two reports of progress.
     private static let progressBytes: Int64 = 100_000
 
-    let address: ServerAddress
+    let exchange: HTTPExchange
+    let url: String
     /// Where the file goes.
     let path: String
-    /// The largest file, in bytes.
+    /// The largest file, decompressed, in bytes.
     let bytesMax: Int
 
-    /// Reads an answer to its end.
-    func run(
-        _ response: HTTPClientResponse,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        let type = response.headers.first(name: "Content-Type") ?? "no content type"
-        guard type.lowercased().hasPrefix("application/gzip") else {
-            throw address.foreign("a page of \(type)")
-        }
+    /// Downloads the file.
+    func run(progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void) async throws {
         let file = try await PartFile(path: path)
         do {
-            try await copy(response, to: file, progress: progress)
+            let intake = SnapshotIntake(address: exchange.address, file: file, bytesMax: bytesMax)
+            try await fetch(intake, progress: progress)
             try await file.commit()
         } catch {
             await file.discard()
@@ -33,26 +31,79 @@ struct SnapshotDownload {
         }
     }
 
-    private func copy(
-        _ response: HTTPClientResponse,
-        to file: PartFile,
+    /// What became of one connection.
+    private enum Ending {
+        case whole
+        case cut(any Error, bytes: Int64)
+    }
+
+    private func fetch(
+        _ intake: SnapshotIntake,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
-        let total = response.headers.first(name: "Content-Length").flatMap { Int64($0) }
-        let gunzip = Gunzip(bytesMax: bytesMax)
-        var received: Int64 = 0
-        var reported: Int64 = 0
-        progress(received, total)
-        for try await piece in response.body {
-            gunzip.feed(Array(piece.readableBytesView))
-            while let block = try gunzip.next() { try await file.write(block) }
-            received += Int64(piece.readableBytes)
-            if received - reported >= Self.progressBytes {
-                progress(received, total)
-                reported = received
+        var budget = ResumeBudget()
+        while case .cut(let error, let bytes) = try await attempt(intake, progress: progress) {
+            guard intake.tag != nil,
+                budget.allowsAnother(afterBringing: bytes, received: intake.received)
+            else { throw exchange.failure(error) }
+        }
+    }
+
+    /// Asks for what is missing, once.
+    private func attempt(
+        _ intake: SnapshotIntake,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws -> Ending {
+        var request = HTTPClientRequest(url: url)
+        // The file is compressed already.
+        request.headers.add(name: "Accept-Encoding", value: "identity")
+        let isRest = intake.received > 0
+        if let tag = intake.tag, isRest {
+            request.headers.add(name: "Range", value: "bytes=\(intake.received)-")
+            request.headers.add(name: "If-Range", value: tag)
+        }
+        return try await exchange.answer(
+            to: request,
+            besides: isRest ? .partialContent : .ok
+        ) { response in
+            try await intake.begin(response)
+            return try await copy(response, to: intake, progress: progress)
+        }
+    }
+
+    /// Takes an answer's body.
+    private func copy(
+        _ response: HTTPClientResponse,
+        to intake: SnapshotIntake,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws -> Ending {
+        let begun = intake.received
+        var reported = begun
+        if begun == 0 { progress(0, intake.total) }
+        var pieces = response.body.makeAsyncIterator()
+        while true {
+            let piece: ByteBuffer?
+            do {
+                piece = try await pieces.next()
+            } catch {
+                guard isCut(error) else { throw error }
+                return .cut(error, bytes: intake.received - begun)
+            }
+            guard let piece else { break }
+            try await intake.take(piece)
+            if intake.received - reported >= Self.progressBytes {
+                progress(intake.received, intake.total)
+                reported = intake.received
             }
         }
-        try gunzip.finish()
-        if received > reported { progress(received, total) }
+        try intake.finish()
+        if intake.received > reported { progress(intake.received, intake.total) }
+        return .whole
+    }
+
+    /// Whether an answer's body ended because the connection broke.
+    private func isCut(_ error: any Error) -> Bool {
+        !(error is CancellationError) && !Task.isCancelled
+            && exchange.failure(error).code == .unreachable
     }
 }

@@ -11,15 +11,26 @@ public protocol Transport: Sendable {
     /// Sends one round and returns the answer's JSON, decompressed.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
 
+    /// Asks what is new for a device that has the rows of a tag, in as few bytes as the way knows.
+    ///
+    /// - Returns: The answer that ``sync(zone:body:)`` would bring, JSON, decompressed; nil when
+    ///   nothing is new.
+    /// - Throws: ``TidemarkCore/ErrorCode/fullRequestRequired`` when only ``sync(zone:body:)`` can
+    ///   tell, besides what every function throws.
+    func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]?
+
     /// Sends ranges of rows to be compared and returns the answer's JSON, decompressed.
     func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8]
 
-    /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
+    /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`; with
+    /// `base`, perhaps only what has changed since, as the file says.
     ///
     /// `progress` is told the compressed bytes received so far, and how many there will be if
-    /// known.
+    /// known. Both begin anew if the server has another file when a broken connection is made
+    /// again.
     func snapshot(
         zone: String,
+        since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws
@@ -45,6 +56,24 @@ public protocol Transport: Sendable {
 }
 
 extension Transport {
+    /// Downloads the snapshot of all rows.
+    public func snapshot(
+        zone: String,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await snapshot(zone: zone, since: nil, to: path, progress: progress)
+    }
+
+    /// Says that this way knows no short questions: the device asks in full, which is enough.
+    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
+        throw TidemarkError(
+            .unknownPath,
+            "This way to the server carries no short questions.",
+            fix: "Nothing is lost: the device asks in full."
+        )
+    }
+
     /// Says that nothing can be heard this way: the device asks now and then, which is enough.
     public func listen(
         zone: String,

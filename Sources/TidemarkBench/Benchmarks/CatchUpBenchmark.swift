@@ -1,40 +1,70 @@
-import Foundation
 import GRDB
 import Tidemark
+import TidemarkCore
 
 /// A device that was away takes in what others changed.
 enum CatchUpBenchmark: Benchmark {
     static let name = "catchup"
-    static let summary = "a device 10, 1,000 and 100,000 changed rows behind"
+    static let summary = "a device 10, 1,000, a quarter of all and all rows behind"
 
-    static func cases(_ setting: BenchSetting) async throws -> [BenchCase] {
-        let counts = [10, 1_000, setting.rows].filter { $0 <= setting.rows }
-        var cases: [BenchCase] = []
-        for count in Set(counts).sorted() { cases.append(try await self.behind(count, setting)) }
-        return cases
+    /// Makes a ceiling ready, beside a device's file in which the changes are.
+    typealias Ceiling =
+        @Sendable (Workplace, String) throws
+        -> @Sendable () async throws -> Sample
+
+    static func cases(_ setting: BenchSetting) -> [BenchCase] {
+        let (rows, zone) = (setting.rows, Workplace.Zone(rows: setting.rows))
+        let few = Set([10, 1_000]).filter { $0 <= rows }.sorted().map { count in
+            BenchCase(
+                "\(count) of \(rows) rows behind, in change sets",
+                goal: .speed(0.5),
+                against: "UPDATE FROM json_each, in one transaction"
+            ) {
+                try await job(setting, zone, behind: count) { place, writer in
+                    let (json, plain) = (try changed(count, in: writer), place.path())
+                    try Items.make(rows, at: plain)
+                    return { try update(json, in: place.copy(of: plain)) }
+                }
+            }
+        }
+        let many = [(rows / 4, "a delta"), (rows, "all rows")].map { count, means in
+            BenchCase(
+                "\(count) of \(rows) rows behind, by \(means)",
+                goal: .speed(0.5),
+                against: "an upsert of these rows from an attached file"
+            ) {
+                try await job(setting, zone, behind: count) { place, writer in
+                    let plain = place.path()
+                    try Items.make(rows, at: plain)
+                    return { try upsert(count, from: writer, into: place.copy(of: plain)) }
+                }
+            }
+        }
+        return few + many
     }
 
-    private static func behind(_ count: Int, _ setting: BenchSetting) async throws -> BenchCase {
-        let place = try await Workplace(setting, rows: setting.rows)
-        let (template, plain, writer) = (place.path(), place.path(), place.path())
-        try await place.join(at: template)
-        try await place.join(at: writer)
-        try Items.make(setting.rows, at: plain)
+    static func job(
+        _ setting: BenchSetting,
+        _ zone: Workplace.Zone,
+        behind count: Int,
+        against ceiling: Ceiling? = nil
+    ) async throws -> BenchJob {
+        let place = try await Workplace(setting, zone)
+        let (template, writer) = (try await place.join(), try await place.join())
         try await change(count, by: place.device(at: writer))
-        let json = try changed(count, in: writer)
-        return BenchCase(
-            "\(count) of \(setting.rows) rows behind",
-            goal: .speed(0.5),
-            ours: {
-                let device = try await place.device(at: place.copy(of: template), direct: false)
-                let before = place.traffic
-                var sample = try await Sample.time { try await device.engine.sync() }
-                sample.wire = place.wire(since: before, requests: device.requests)
+        let digest = try await place.digest()
+        return BenchJob(
+            ours: { way in
+                let path = try place.copy(of: template)
+                let device = try await place.device(at: path, way)
+                let sample = try await place.counting({ device.requests }) {
+                    try await Sample.time { try await device.engine.sync() }
+                }
                 try device.close()
+                try Agreement.require(path, holds: digest)
                 return sample
             },
-            against: "UPDATE FROM json_each, in one transaction",
-            ceiling: { try update(json, in: place.copy(of: plain)) },
+            ceiling: try ceiling?(place, writer),
             finish: { try await place.end() }
         )
     }
@@ -43,17 +73,18 @@ enum CatchUpBenchmark: Benchmark {
     private static func change(_ count: Int, by device: BenchDevice) async throws {
         for first in stride(from: 1, through: count, by: 1_000) {
             let last = min(count, first + 999)
-            try await device.database.write { db in
-                try db.execute(
-                    sql:
-                        "UPDATE item SET amount = amount + 1, note = note || '!' WHERE id BETWEEN ? AND ?",
-                    arguments: [first, last]
-                )
-            }
+            try await device.write(
+                """
+                UPDATE item SET amount = amount + 1, note = note || '!'
+                WHERE id BETWEEN \(first) AND \(last)
+                """
+            )
         }
         try await device.engine.sync()
         try device.close()
     }
+
+    // MARK: Ceilings
 
     private static func changed(_ count: Int, in path: String) throws -> String {
         let file = try DatabaseQueue(path: path)
@@ -80,6 +111,32 @@ enum CatchUpBenchmark: Benchmark {
                         FROM json_each(?) AS j WHERE item.id = j.value ->> 0
                         """,
                     arguments: [json]
+                )
+            }
+        }
+        try file.close()
+        return sample
+    }
+
+    private static func upsert(
+        _ count: Int,
+        from source: String,
+        into path: String
+    ) throws -> Sample {
+        let file = try DatabaseQueue(path: path)
+        try file.writeWithoutTransaction { db in
+            try db.execute(sql: "ATTACH ? AS source", arguments: [source])
+        }
+        let sample = try Sample.time {
+            try file.write { db in
+                try db.execute(
+                    sql: """
+                        INSERT INTO item SELECT * FROM source.item WHERE id <= ?
+                        ON CONFLICT (id) DO UPDATE SET name = excluded.name, note = excluded.note,
+                            amount = excluded.amount, price = excluded.price, made = excluded.made,
+                            kind = excluded.kind, mark = excluded.mark
+                        """,
+                    arguments: [count]
                 )
             }
         }

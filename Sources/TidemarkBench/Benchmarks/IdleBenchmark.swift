@@ -1,4 +1,3 @@
-import GRDB
 import Tidemark
 
 /// A sync when nothing has changed.
@@ -6,30 +5,36 @@ enum IdleBenchmark: Benchmark {
     static let name = "idle"
     static let summary = "a sync when nothing has changed"
 
-    static func cases(_ setting: BenchSetting) async throws -> [BenchCase] {
-        let place = try await Workplace(setting, rows: setting.rows)
-        let path = place.path()
-        try await place.join(at: path)
-        let device = try await place.device(at: path, direct: false)
-        try await device.engine.sync()
-        return [
-            BenchCase(
-                "nothing changed, \(setting.rows) rows",
-                goal: .bytes(300),
-                ours: {
-                    let (before, requests) = (place.traffic, device.requests)
-                    var sample = try await Sample.time { try await device.engine.sync() }
-                    sample.wire = place.wire(
-                        since: before,
-                        requests: device.requests - requests
-                    )
-                    return sample
-                },
-                finish: {
-                    try device.close()
-                    try await place.end()
-                }
-            )
+    static func cases(_ setting: BenchSetting) -> [BenchCase] {
+        [
+            BenchCase("nothing changed, \(setting.rows) rows", goal: .bytes(300)) {
+                try await job(setting, Workplace.Zone(rows: setting.rows))
+            }
         ]
+    }
+
+    static func job(_ setting: BenchSetting, _ zone: Workplace.Zone) async throws -> BenchJob {
+        let place = try await Workplace(setting, zone)
+        let path = try await place.join()
+        let devices = (
+            direct: try await place.device(at: path),
+            counted: try await place.device(at: path, .counted)
+        )
+        try await devices.direct.engine.sync()
+        try await devices.counted.engine.sync()
+        return BenchJob(
+            ours: { way in
+                let device = way == .direct ? devices.direct : devices.counted
+                return try await place.counting({ device.requests }) {
+                    try await Sample.time { try await device.engine.sync() }
+                }
+            },
+            finish: {
+                try devices.direct.close()
+                try devices.counted.close()
+                try await place.check(path)
+                try await place.end()
+            }
+        )
     }
 }

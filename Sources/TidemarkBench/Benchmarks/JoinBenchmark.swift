@@ -7,37 +7,53 @@ enum JoinBenchmark: Benchmark {
     static let name = "join"
     static let summary = "a new device's file over HTTP, ready to use"
 
-    static func cases(_ setting: BenchSetting) async throws -> [BenchCase] {
-        let place = try await Workplace(setting, rows: setting.rows)
-        // The snapshot is built once; what follows is what every further device costs.
-        try await place.join(at: place.path())
-        let source = place.path()
-        try Items.make(setting.rows, at: source)
-        let packed = gzip(Array(try Data(contentsOf: URL(filePath: source))), level: 1)
-        let ours: @Sendable () async throws -> Sample = {
-            let path = place.path()
-            let before = place.traffic
-            var sample = try await Sample.time { try await place.join(at: path, direct: false) }
-            sample.wire = place.wire(since: before, requests: 1)
-            return sample
-        }
-        return [
+    static func cases(_ setting: BenchSetting) -> [BenchCase] {
+        [
             BenchCase(
                 "\(setting.rows) rows, as a merge",
                 goal: .speed(0.5),
-                ours: ours,
-                against: "ATTACH and INSERT SELECT, then the index",
-                ceiling: { try merge(source, into: place.path()) }
-            ),
+                against: "ATTACH and INSERT SELECT, then the index"
+            ) {
+                var job = try await job(setting, Workplace.Zone(rows: setting.rows))
+                let folder = try BenchFolder(in: setting.folder)
+                let source = folder.path()
+                try Items.make(setting.rows, at: source)
+                job.ceiling = { try merge(source, into: folder.path()) }
+                return job
+            },
             BenchCase(
                 "\(setting.rows) rows, as a file",
                 goal: .speed(0.5),
-                ours: ours,
-                against: "gunzip, write and fsync of such a file",
-                ceiling: { try unpack(packed, to: place.path()) },
-                finish: { try await place.end() }
-            ),
+                against: "gunzip, write and fsync of such a file"
+            ) {
+                var job = try await job(setting, Workplace.Zone(rows: setting.rows))
+                let folder = try BenchFolder(in: setting.folder)
+                let source = folder.path()
+                try Items.make(setting.rows, at: source)
+                let packed = gzip(Array(try Data(contentsOf: URL(filePath: source))), level: 1)
+                job.ceiling = { try unpack(packed, to: folder.path()) }
+                return job
+            },
         ]
+    }
+
+    static func job(_ setting: BenchSetting, _ zone: Workplace.Zone) async throws -> BenchJob {
+        let place = try await Workplace(setting, zone)
+        // The snapshot is built once; what follows is what every further device costs.
+        try await place.join()
+        let digest = try await place.digest()
+        return BenchJob(
+            ours: { way in
+                let (transport, path) = (try place.transport(way), place.path())
+                let sample = try await place.counting({ transport.requests }) {
+                    try await Sample.time { try await place.join(at: path, over: transport) }
+                }
+                try Agreement.require(path, holds: digest)
+                try FileManager.default.removeItem(atPath: path)
+                return sample
+            },
+            finish: { try await place.end() }
+        )
     }
 
     private static func merge(_ source: String, into path: String) throws -> Sample {

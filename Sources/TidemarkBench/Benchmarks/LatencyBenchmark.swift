@@ -7,52 +7,91 @@ enum LatencyBenchmark: Benchmark {
     static let name = "latency"
     static let summary = "from a commit on one device until another one, which listens, has it"
 
-    /// How many commits one run follows, and the pause before each: a device that has just synced
-    /// waits a moment before it follows another hint.
-    private static let (commits, pause) = (10, Duration.milliseconds(400))
-
-    static func cases(_ setting: BenchSetting) async throws -> [BenchCase] {
-        let place = try await Workplace(setting, rows: setting.rows)
-        let (first, second) = (place.path(), place.path())
-        try await place.join(at: first)
-        try await place.join(at: second)
-        let writer = try await place.device(at: first)
-        let reader = try await place.device(at: second)
-        await writer.engine.start()
-        await reader.engine.start()
+    static func cases(_ setting: BenchSetting) -> [BenchCase] {
+        let zone = Workplace.Zone(rows: setting.rows)
+        let replicates = setting.postgres.map(LogicalReplication.isPossible) ?? false
         return [
             BenchCase(
                 "one row of \(setting.rows)",
-                ours: { try await follow(writer, reader) },
-                finish: {
-                    await writer.engine.stop()
-                    await reader.engine.stop()
-                    try writer.close()
-                    try reader.close()
-                    try await place.end()
-                }
-            )
+                goal: replicates ? .time(5) : .bytes(600),
+                against: replicates ? "PostgreSQL's logical replication to another database" : ""
+            ) {
+                var job = try await job(setting, zone)
+                guard let server = setting.postgres, replicates else { return job }
+                let replication = try LogicalReplication(on: server, rows: setting.rows)
+                job.ceiling = { try await replication.follow(commits(setting)) }
+                return job.finally { try replication.end() }
+            }
         ]
     }
 
+    static func job(_ setting: BenchSetting, _ zone: Workplace.Zone) async throws -> BenchJob {
+        let place = try await Workplace(setting, zone)
+        let writer = try await place.device(at: place.join())
+        let reader = try await place.device(at: place.join())
+        await writer.engine.start()
+        await reader.engine.start()
+        return BenchJob(
+            ours: { way in
+                guard way == .counted else {
+                    return try await follow(commits(setting), from: writer, to: reader)
+                }
+                return try await count(from: writer, in: place)
+            },
+            finish: {
+                for device in [writer, reader] {
+                    await device.engine.stop()
+                    // What was counted with another reader may still be on its way to this one.
+                    try await device.engine.sync()
+                    try device.close()
+                    try await place.check(device.path)
+                }
+                try await place.end()
+            }
+        )
+    }
+
+    /// How many commits one run follows.
+    private static func commits(_ setting: BenchSetting) -> Int { setting.isTrial ? 2 : 10 }
+
+    /// The pause before each: a device that has just synced waits a moment before it follows
+    /// another hint.
+    static let pause = Duration.milliseconds(400)
+
     private static func follow(
-        _ writer: BenchDevice,
-        _ reader: BenchDevice
+        _ commits: Int,
+        from writer: BenchDevice,
+        to reader: BenchDevice
     ) async throws -> Sample {
         var latencies: [Double] = []
         for _ in 0..<commits {
-            try await Task.sleep(for: pause)
+            try await Pause.last(pause)
             let mark = RandomID.text()
             let seen = ValueObservation.tracking { db in
                 try String.fetchOne(db, sql: "SELECT mark FROM item WHERE id = 1")
             }.values(in: reader.database)
             let start = ContinuousClock.now
-            try await writer.database.write { db in
-                try db.execute(sql: "UPDATE item SET mark = ? WHERE id = 1", arguments: [mark])
-            }
+            try await writer.write("UPDATE item SET mark = '\(mark)' WHERE id = 1")
             for try await value in seen where value == mark { break }
             latencies.append((ContinuousClock.now - start) / .seconds(1))
         }
         return Sample(seconds: latencies.reduce(0, +), latencies: latencies)
+    }
+
+    /// What one commit costs a device that listens, once it does.
+    private static func count(
+        from writer: BenchDevice,
+        in place: Workplace
+    ) async throws -> Sample {
+        let reader = try await place.device(at: place.join(), .counted)
+        await reader.engine.start()
+        _ = try await follow(1, from: writer, to: reader)
+        try await Pause.last(pause)
+        let sample = try await place.counting({ reader.requests }) {
+            try await follow(1, from: writer, to: reader)
+        }
+        await reader.engine.stop()
+        try reader.close()
+        return sample
     }
 }

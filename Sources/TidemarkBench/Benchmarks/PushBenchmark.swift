@@ -7,46 +7,50 @@ enum PushBenchmark: Benchmark {
     static let name = "push"
     static let summary = "one device sends new rows in change sets of 1, 100 and 10,000"
 
-    static func cases(_ setting: BenchSetting) async throws -> [BenchCase] {
+    static func cases(_ setting: BenchSetting) -> [BenchCase] {
         // Change sets of one row are many: a tenth of the rows shows what each costs.
         let sizes = [(1, setting.rows / 10), (100, setting.rows), (10_000, setting.rows)]
-        var cases: [BenchCase] = []
-        for (size, count) in sizes where count > 0 {
-            cases.append(try await send(count, in: size, setting))
+        let ceilingName =
+            setting.postgres == nil
+            ? "INSERT FROM json_each with a trigger's log, a transaction each 64 sets"
+            : "INSERT FROM jsonb_to_recordset with a trigger's log, a transaction each 64 sets"
+        return sizes.filter { $0.1 > 0 }.map { size, count in
+            BenchCase(
+                "\(count) rows in change sets of \(min(size, count))",
+                goal: .speed(0.4),
+                against: ceilingName
+            ) {
+                var job = try await job(setting, Workplace.Zone(), count, in: size)
+                let folder = try BenchFolder(in: setting.folder)
+                job.ceiling = {
+                    if let address = setting.postgres {
+                        return try insert(count, in: size, at: address)
+                    }
+                    return try insert(count, in: size, into: folder.path())
+                }
+                return job
+            }
         }
-        return cases
     }
 
-    private static func send(
+    static func job(
+        _ setting: BenchSetting,
+        _ zone: Workplace.Zone,
         _ count: Int,
-        in size: Int,
-        _ setting: BenchSetting
-    ) async throws -> BenchCase {
-        let place = try await Workplace(setting, rows: 0)
-        let template = place.path()
-        try await place.join(at: template)
-        return BenchCase(
-            "\(count) rows in change sets of \(min(size, count))",
-            goal: .speed(0.4),
-            ours: {
-                let path = place.path()
-                try await place.join(at: path)
-                let device = try await place.device(at: path, direct: false)
+        in size: Int
+    ) async throws -> BenchJob {
+        let place = try await Workplace(setting, zone)
+        return BenchJob(
+            ours: { way in
+                let path = try await place.join()
+                let device = try await place.device(at: path, way)
                 try await write(count, in: size, by: device)
-                let before = place.traffic
-                var sample = try await Sample.time { try await device.engine.sync() }
-                sample.wire = place.wire(since: before, requests: device.requests)
-                try device.close()
-                return sample
-            },
-            against: setting.postgres == nil
-                ? "INSERT FROM json_each with a trigger's log, a transaction each 64 sets"
-                : "INSERT FROM jsonb_to_recordset with a trigger's log, a transaction each 64 sets",
-            ceiling: {
-                if let address = setting.postgres {
-                    return try insert(count, in: size, at: address)
+                let sample = try await place.counting({ device.requests }) {
+                    try await Sample.time { try await device.engine.sync() }
                 }
-                return try insert(count, in: size, into: place.path())
+                try device.close()
+                try await place.check(path)
+                return sample
             },
             finish: { try await place.end() }
         )
@@ -55,7 +59,7 @@ enum PushBenchmark: Benchmark {
     private static func write(_ count: Int, in size: Int, by device: BenchDevice) async throws {
         for first in stride(from: 1, through: count, by: size) {
             let sql = Items.insertion(min(size, count - first + 1), from: first)
-            try await device.database.write { try $0.execute(sql: sql) }
+            try await device.write(sql)
         }
     }
 

@@ -1,6 +1,6 @@
-import Dispatch
-import Foundation
 import GRDB
+import Synchronization
+import TidemarkCore
 import TidemarkPostgresStore
 
 /// Many devices send small change sets at once.
@@ -9,31 +9,46 @@ enum SwarmBenchmark: Benchmark {
     static let summary = "50 devices send 20 small change sets each, at once"
 
     private static let clients = 50
-    private static let count = 20
 
-    static func cases(_ setting: BenchSetting) async throws -> [BenchCase] {
-        var cases = [try await many(zones: 1, setting)]
-        if setting.postgres != nil { cases.append(try await many(zones: clients, setting)) }
-        return cases
+    /// How many change sets each of them sends.
+    private static func count(_ setting: BenchSetting) -> Int { setting.isTrial ? 2 : 20 }
+
+    static func cases(_ setting: BenchSetting) -> [BenchCase] {
+        (setting.postgres == nil ? [1] : [1, clients]).map { zones in
+            BenchCase(
+                "\(clients) devices, \(zones == 1 ? "one zone" : "\(zones) zones")",
+                goal: .speed(4),
+                against: setting.postgres == nil
+                    ? "a transaction each, one after another, flushed"
+                    : "a transaction each, on 50 connections: a revision and a record"
+            ) { try await job(zones, setting) }
+        }
     }
 
-    private static func many(zones: Int, _ setting: BenchSetting) async throws -> BenchCase {
+    private static func job(_ zones: Int, _ setting: BenchSetting) async throws -> BenchJob {
         let names = (1...zones).map { zones == 1 ? "main" : "zone\($0)" }
-        let place = try await Workplace(setting, rows: 0, zones: names)
-        return BenchCase(
-            "\(clients) devices, \(zones == 1 ? "one zone" : "\(zones) zones")",
-            goal: .speed(4),
-            ours: {
-                try await PushLoad(url: place.directURL, clients: clients, count: count) {
+        let place = try await Workplace(setting, Workplace.Zone(names: names))
+        let count = count(setting)
+        let sent = Mutex(0)
+        return BenchJob(
+            ours: { way in
+                let load = PushLoad(url: place.url(way), clients: clients, count: count) {
                     names[$0 % names.count]
-                }.run()
+                }
+                var sample = try await place.counting { try await load.run() }
+                sample.wire?.requests = clients * count
+                let rows = sent.withLock { rows in
+                    rows += clients * count
+                    return rows
+                }
+                var found = 0
+                for name in names { found += try await place.digest(of: name).tables[0].rows }
+                try Agreement.require(found == rows) { "\(found) of \(rows) rows are there" }
+                return sample
             },
-            against: setting.postgres == nil
-                ? "a transaction each, one after another, flushed"
-                : "a transaction each, on 50 connections: a revision and a record",
             ceiling: {
-                if let address = setting.postgres { return try await naive(at: address) }
-                return try naive(in: place.path())
+                if let address = setting.postgres { return try await naive(count, at: address) }
+                return try naive(count, in: place.path())
             },
             finish: { try await place.end() }
         )
@@ -41,7 +56,7 @@ enum SwarmBenchmark: Benchmark {
 
     // MARK: Ceilings
 
-    private static func naive(in path: String) throws -> Sample {
+    private static func naive(_ count: Int, in path: String) throws -> Sample {
         try Items.make(0, at: path)
         let file = try DatabaseQueue(path: path)
         try file.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
@@ -67,7 +82,7 @@ enum SwarmBenchmark: Benchmark {
         return Sample(seconds: seconds, latencies: latencies)
     }
 
-    private static func naive(at address: String) async throws -> Sample {
+    private static func naive(_ count: Int, at address: String) async throws -> Sample {
         try PostgresConnection(address).execute(
             """
             DROP TABLE IF EXISTS naive_zone, naive_item;
@@ -78,8 +93,8 @@ enum SwarmBenchmark: Benchmark {
         )
         let start = ContinuousClock.now
         let latencies = try await withThrowingTaskGroup(of: [Double].self) { tasks in
-            for client in 1...clients {
-                tasks.addTask { try await onThread(client) { try naivePushes(at: address) } }
+            for _ in 1...clients {
+                tasks.addTask { try await onThread { try naivePushes(count, at: address) } }
             }
             return try await tasks.reduce(into: []) { $0 += $1 }
         }
@@ -89,7 +104,7 @@ enum SwarmBenchmark: Benchmark {
         )
     }
 
-    private static func naivePushes(at address: String) throws -> [Double] {
+    private static func naivePushes(_ count: Int, at address: String) throws -> [Double] {
         let pg = try PostgresConnection(address)
         return try (0..<count).map { _ in
             let begin = ContinuousClock.now
@@ -103,15 +118,6 @@ enum SwarmBenchmark: Benchmark {
             )
             try pg.commit()
             return (ContinuousClock.now - begin) / .seconds(1)
-        }
-    }
-
-    private static func onThread<Result: Sendable>(
-        _ number: Int,
-        _ work: @escaping @Sendable () throws -> Result
-    ) async throws -> Result {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread { continuation.resume(with: Swift.Result { try work() }) }
         }
     }
 }

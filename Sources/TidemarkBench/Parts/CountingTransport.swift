@@ -17,6 +17,11 @@ final class CountingTransport: Transport {
         return try await other.sync(zone: zone, body: body)
     }
 
+    func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
+        tick()
+        return try await other.news(zone: zone, device: device, since: tag)
+    }
+
     func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         tick()
         return try await other.fingerprints(zone: zone, body: body)
@@ -24,11 +29,12 @@ final class CountingTransport: Transport {
 
     func snapshot(
         zone: String,
+        since base: DeltaBase?,
         to path: String,
         progress: @Sendable (Int64, Int64?) -> Void
     ) async throws {
         tick()
-        try await other.snapshot(zone: zone, to: path, progress: progress)
+        try await other.snapshot(zone: zone, since: base, to: path, progress: progress)
     }
 
     func schema(zone: String) async throws -> [UInt8] {

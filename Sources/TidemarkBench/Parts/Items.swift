@@ -29,13 +29,14 @@ enum Items {
         return "INSERT INTO item (\(names)) SELECT \(names) FROM (\(rows(count, from: first)))"
     }
 
-    /// Makes a file with so many rows.
-    static func make(_ count: Int, at path: String) throws {
+    /// Makes a file with so many rows, and more tables if statements for them are given.
+    static func make(_ count: Int, at path: String, more sql: String = "") throws {
         let file = try DatabaseQueue(path: path)
         try file.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.inTransaction {
                 try db.execute(sql: schema)
+                try db.execute(sql: sql)
                 if count > 0 { try db.execute(sql: "INSERT INTO item \(rows(count))") }
                 return .commit
             }

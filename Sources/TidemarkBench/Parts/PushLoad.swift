@@ -1,12 +1,18 @@
+import AsyncHTTPClient
 import Foundation
-import Tidemark
+import NIOCore
+import NIOHTTP1
+import TidemarkCore
 
-/// Clients that push one small change set after another, each in a request of its own.
+/// Clients that push one small change set after another, each in a request of its own and on a
+/// connection of its own.
 struct PushLoad {
     let url: String
     let clients: Int
     /// How many change sets each pushes.
     let count: Int
+    /// The revision that each knows at first: 1 where the zone began with rows.
+    var known: Int64 = 0
     /// The zone of a client.
     var zone: @Sendable (Int) -> String = { _ in "main" }
 
@@ -14,11 +20,25 @@ struct PushLoad {
 
     /// Pushes all at once, and says how long each push took.
     func run() async throws -> Sample {
-        let transport = try HTTPTransport(url: url)
+        var configuration = HTTPClient.Configuration()
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = clients
+        let client = HTTPClient(configuration: configuration)
+        do {
+            let sample = try await run(over: client)
+            try await client.shutdown()
+            return sample
+        } catch {
+            // What went wrong first says more.
+            try? await client.shutdown()
+            throw error
+        }
+    }
+
+    private func run(over connections: HTTPClient) async throws -> Sample {
         let start = ContinuousClock.now
         let latencies = try await withThrowingTaskGroup(of: [Double].self) { tasks in
             for client in 1...clients {
-                tasks.addTask { try await push(client, over: transport) }
+                tasks.addTask { try await push(client, over: connections) }
             }
             return try await tasks.reduce(into: []) { $0 += $1 }
         }
@@ -28,10 +48,10 @@ struct PushLoad {
         )
     }
 
-    private func push(_ client: Int, over transport: HTTPTransport) async throws -> [Double] {
+    private func push(_ client: Int, over connections: HTTPClient) async throws -> [Double] {
         // A device of a run of its own: nobody else's retry.
         let device = RandomID.text()
-        var (times, revision) = ([Double](), Int64(0))
+        var (times, revision) = ([Double](), known)
         for number in 1...count {
             let id = RandomID.text()
             // At most one revision of the others', so that the answers stay small.
@@ -41,10 +61,24 @@ struct PushLoad {
                 + #""a note of some forty characters or so","amount":1,"price":0.5,"#
                 + #""made":"2026-11-21T10:00:00Z","kind":"k","mark":null}}}}]}"#
             let start = ContinuousClock.now
-            let answer = try await transport.sync(zone: zone(client), body: Array(body.utf8))
+            let answer = try await post(body, to: zone(client), over: connections)
             times.append((ContinuousClock.now - start) / .seconds(1))
-            revision = try JSONDecoder().decode(Head.self, from: Data(answer)).maxRevision
+            revision = try JSONDecoder().decode(Head.self, from: answer).maxRevision
         }
         return times
+    }
+
+    private func post(
+        _ body: String,
+        to zone: String,
+        over connections: HTTPClient
+    ) async throws -> Data {
+        var request = HTTPClientRequest(url: "\(url)/zones/\(zone)/sync")
+        request.method = .POST
+        request.body = .bytes(ByteBuffer(string: body))
+        let response = try await connections.execute(request, timeout: .seconds(60))
+        let answer = try await response.body.collect(upTo: 64 << 20)
+        try Agreement.require(response.status == .ok) { String(buffer: answer) }
+        return Data(answer.readableBytesView)
     }
 }

@@ -4,43 +4,47 @@ import Logging
 import Tidemark
 import TidemarkCore
 import TidemarkHTTP
-import TidemarkPostgresStore
-import TidemarkSQLiteStore
-import TidemarkServer
 import TidemarkTestSupport
 
 /// A folder with a server in it, over real HTTP, and the wire to it that counts.
 final class Workplace: Sendable {
-    /// The server's address, by way of the counting wire.
-    let url: String
-    /// The server's address without it.
-    let directURL: String
-    private let folder: URL
-    private let relay: TCPRelay
-    private let server: Task<Void, any Error>
-    private let close: @Sendable () async throws -> Void
+    /// What is in the zone, and how it is served.
+    struct Zone: Sendable {
+        /// How many rows the large table has.
+        var rows = 0
+        /// Statements that make more tables.
+        var sql = ""
+        /// How many revisions follow the first.
+        var history = 0
+        var names = ["main"]
+        var limits = Limits.standard
+        /// How long a way to the server and back takes.
+        var roundTrip = Duration.zero
+    }
 
-    /// Serves a table with so many rows.
-    init(_ setting: BenchSetting, rows: Int, zones: [String] = ["main"]) async throws {
-        folder = URL(filePath: setting.folder).appending(path: "tidemark-bench-\(RandomID.text())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        let path = folder.appending(path: "zone.sqlite").path
-        try Items.make(rows, at: path)
-        let service: any SyncService
-        if let address = setting.postgres {
-            let store = try await PostgresStore(
-                try Self.database(address, filledFrom: path, zones)
-            )
-            service = store
-            close = { await store.close() }
-        } else {
-            let store = try EmbeddedStore(path: path, newEpoch: RandomID.uuid())
-            service = store
-            close = { try await store.close() }
-        }
+    /// The wire that counts, and on which things go wrong if they should.
+    let relay: TCPRelay
+    private let countedURL: String
+    private let directURL: String
+    private let folder: BenchFolder
+    private let server: Task<Void, any Error>
+    private let store: BenchStore
+
+    /// Serves a zone.
+    init(_ setting: BenchSetting, _ zone: Zone) async throws {
+        folder = try BenchFolder(in: setting.folder)
+        let path = folder.path("zone")
+        try Items.make(zone.rows, at: path, more: zone.sql)
+        store = try await BenchStore(
+            setting,
+            path: path,
+            zones: zone.names,
+            limits: zone.limits
+        )
         let application = TidemarkServerApplication(
-            service: service,
+            service: store.service,
             port: 0,
+            limits: zone.limits,
             logger: Logger(label: "tidemark.bench") { _ in SwiftLogNoOpLogHandler() }
         )
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
@@ -53,90 +57,81 @@ final class Workplace: Sendable {
             port = opened
             break
         }
-        relay = TCPRelay(targetPort: port)
+        relay = TCPRelay(targetPort: port, roundTrip: zone.roundTrip)
         directURL = "http://127.0.0.1:\(port)"
-        url = "http://127.0.0.1:\(try await relay.start())"
+        countedURL = "http://127.0.0.1:\(try await relay.start())"
+        try await ZoneHistory(url: directURL, rows: zone.rows).add(zone.history)
     }
 
-    /// Ends the server and removes the folder.
+    /// Serves a table with so many rows.
+    convenience init(_ setting: BenchSetting, rows: Int) async throws {
+        try await self.init(setting, Zone(rows: rows))
+    }
+
+    /// Ends the server.
     func end() async throws {
         try await relay.stop()
         server.cancel()
         _ = await server.result
-        try await close()
-        try FileManager.default.removeItem(at: folder)
+        try await store.close()
     }
 
     /// A path for a new file.
-    func path(_ name: String = RandomID.text()) -> String {
-        folder.appending(path: "\(name).sqlite").path
-    }
-
-    /// What has gone over the wire since the last call's result.
-    func wire(since before: TCPRelay.Traffic, requests: Int) -> Sample.Wire {
-        let now = relay.traffic
-        return Sample.Wire(
-            requests: requests,
-            bytesUp: Int(now.bytesUp - before.bytesUp),
-            bytesDown: Int(now.bytesDown - before.bytesDown)
-        )
-    }
-
-    /// What has gone over the wire.
-    var traffic: TCPRelay.Traffic { relay.traffic }
-
-    /// Joins a device at a path.
-    func join(at path: String, direct: Bool = true) async throws {
-        let url = direct ? directURL : url
-        _ = try await DeviceFileJoin(transport: HTTPTransport(url: url), server: url)
-            .join(path: path)
-    }
-
-    /// A device on a file that has joined.
-    func device(at path: String, direct: Bool = true) async throws -> BenchDevice {
-        try await BenchDevice(path: path, url: direct ? directURL : url)
-    }
+    func path() -> String { folder.path() }
 
     /// A copy of a file that nobody has open.
-    func copy(of template: String) throws -> String {
-        let path = path()
-        try FileManager.default.copyItem(atPath: template, toPath: path)
+    func copy(of template: String) throws -> String { try folder.copy(of: template) }
+
+    // MARK: Devices
+
+    /// The server's address.
+    func url(_ way: BenchJob.Way = .direct) -> String {
+        way == .direct ? directURL : countedURL
+    }
+
+    /// A way to the server that counts what is asked.
+    func transport(_ way: BenchJob.Way = .direct) throws -> CountingTransport {
+        CountingTransport(try HTTPTransport(url: url(way)))
+    }
+
+    /// Joins a device, and returns the path of its file.
+    @discardableResult
+    func join(
+        at path: String? = nil,
+        over transport: CountingTransport? = nil
+    ) async throws -> String {
+        let path = path ?? self.path()
+        let transport = try transport ?? self.transport()
+        _ = try await DeviceFileJoin(transport: transport, server: directURL).join(path: path)
         return path
     }
 
-    private static func database(
-        _ address: String,
-        filledFrom path: String,
-        _ zones: [String]
-    ) throws -> PostgresStore.Options {
-        let name = "bench_\(RandomID.text().replacing("-", with: ""))"
-        try PostgresConnection(address).execute("CREATE DATABASE \(name)")
-        var options = PostgresStore.Options(
-            address: address.replacing(/\/[^\/]*$/, with: "/\(name)"),
-            newEpoch: RandomID.uuid()
-        )
-        (options.filePath, options.zones) = (path, zones)
-        return options
-    }
-}
-
-/// A device's file, open, and its engine.
-final class BenchDevice: Sendable {
-    let database: DatabasePool
-    let engine: SyncEngine
-    private let transport: CountingTransport
-
-    init(path: String, url: String) async throws {
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        database = try DatabasePool(path: path, configuration: configuration)
-        transport = CountingTransport(try HTTPTransport(url: url))
-        engine = try await SyncEngine(database, server: url, transport: transport)
+    /// A device on a file that has joined.
+    func device(at path: String, _ way: BenchJob.Way = .direct) async throws -> BenchDevice {
+        try await BenchDevice(path: path, url: url(way))
     }
 
-    /// How many requests it has made.
-    var requests: Int { transport.requests }
+    // MARK: Results
 
-    /// Closes the file.
-    func close() throws { try database.close() }
+    /// Does something, and adds to its sample what went over the counted wire meanwhile.
+    func counting(
+        _ requests: () -> Int = { 0 },
+        _ work: () async throws -> Sample
+    ) async throws -> Sample {
+        let (before, asked) = (relay.traffic, requests())
+        var sample = try await work()
+        let count = requests() - asked
+        sample.wire = Sample.Wire(requests: count, from: before, to: relay.traffic)
+        return sample
+    }
+
+    /// The content of a zone at the server.
+    func digest(of zone: String = "main") async throws -> ZoneDigest {
+        try await transport().digest(zone: zone)
+    }
+
+    /// Requires that a device's file holds what the server does.
+    func check(_ path: String) async throws {
+        try Agreement.require(path, holds: try await digest())
+    }
 }

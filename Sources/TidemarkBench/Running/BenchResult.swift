@@ -26,8 +26,12 @@ package struct BenchResult: Sendable, Encodable {
     package let ceilingP99: Double?
     /// What went over the wire in one run.
     package let wire: Sample.Wire?
+    /// What else was measured, by the medians.
+    package let figures: [Figure]
     /// The most memory of the process with both sides in it, in bytes.
     package let peakMemory: Int?
+    /// The growth curve that it is part of, and where it stands there.
+    package let (curve, point): (String?, BenchCase.Point?)
     /// What was wanted, in words.
     package let goal: String
     /// Whether it was reached; nil when nothing was wanted.
@@ -39,18 +43,20 @@ package struct BenchResult: Sendable, Encodable {
         _ setting: BenchSetting,
         _ ours: [Sample],
         _ ceilings: [Sample],
+        wire: Sample.Wire?,
         memory: Int?
     ) {
         (self.benchmark, name, store) = (benchmark, item.name, setting.store)
         (rows, ceiling, peakMemory) = (setting.rows, item.ceilingName, memory)
+        (self.wire, curve, point) = (wire, item.curve, item.point)
         let (mine, its) = (
             Spread(ours.map(\.seconds)),
             ceilings.isEmpty ? nil : Spread(ceilings.map(\.seconds))
         )
         (seconds, ceilingSeconds) = (mine, its)
         let ratio = its.map { $0.median / max(mine.median, .ulpOfOne) }
-        let wire = ours.last?.wire
-        (self.ratio, self.wire) = (ratio, wire)
+        let figures = Figure.medians(of: ours)
+        (self.ratio, self.figures) = (ratio, figures)
         let (parts, theirs) = (ours.flatMap(\.latencies), ceilings.flatMap(\.latencies))
         p50 = Spread.percentile(0.5, of: parts)
         p99 = Spread.percentile(0.99, of: parts)
@@ -63,6 +69,10 @@ package struct BenchResult: Sendable, Encodable {
             (goal, isMet) = ("time ≤ \(wanted)", ratio.map { 1 / $0 <= wanted })
         case .bytes(let wanted):
             (goal, isMet) = ("bytes ≤ \(wanted)", wire.map { $0.bytesUp + $0.bytesDown <= wanted })
+        case .atMost(let wanted, let unit, let names):
+            let found = figures.filter { names.contains($0.name) }
+            goal = "\(names.joined(separator: ", ")) ≤ \(unit.text(wanted))"
+            isMet = found.isEmpty ? nil : found.allSatisfy { $0.value <= wanted }
         case nil: (goal, isMet) = ("", nil)
         }
     }

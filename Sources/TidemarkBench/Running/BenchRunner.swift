@@ -17,35 +17,49 @@ package struct BenchRunner: Sendable {
     /// Every benchmark there is, in the order in which they run.
     package static let all: [any Benchmark.Type] = [
         JoinBenchmark.self, CatchUpBenchmark.self, PushBenchmark.self, SwarmBenchmark.self,
-        LatencyBenchmark.self, IdleBenchmark.self, CaptureBenchmark.self,
+        LatencyBenchmark.self, BadNetBenchmark.self, IdleBenchmark.self, CaptureBenchmark.self,
+        FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, GrowthBenchmark.self,
     ]
 
-    /// Runs a benchmark, and tells of each case when it is done.
-    package func run(
-        _ benchmark: any Benchmark.Type,
-        found: (BenchResult) -> Void
-    ) async throws {
-        progress("\(benchmark.name): making ready")
-        for item in try await benchmark.cases(setting) {
-            found(try await run(item, of: benchmark.name))
+    /// Runs a benchmark, and returns what its cases came to.
+    package func run(_ benchmark: any Benchmark.Type) async throws -> [BenchResult] {
+        var results: [BenchResult] = []
+        for item in benchmark.cases(setting) {
+            progress("\(benchmark.name): \(item.name), making ready")
+            let job = try await item.prepare()
+            do {
+                results.append(try await run(job, item, of: benchmark.name))
+            } catch {
+                // Why the job failed matters more than what else does because of it.
+                try? await job.finish()
+                throw error
+            }
+            try await job.finish()
         }
+        return results
     }
 
-    private func run(_ item: BenchCase, of benchmark: String) async throws -> BenchResult {
+    private func run(
+        _ job: BenchJob,
+        _ item: BenchCase,
+        of benchmark: String
+    ) async throws -> BenchResult {
         var (ours, ceilings) = ([Sample](), [Sample]())
-        PeakMemory.reset()
+        ProcessStatus.own.resetPeak()
         for round in 1...rounds {
             progress("\(benchmark): \(item.name), \(round) of \(rounds)")
             // Whoever comes first in a round is second in the next.
             for isOurs in round.isMultiple(of: 2) ? [true, false] : [false, true] {
                 if isOurs {
-                    ours.append(try await item.ours())
-                } else if let ceiling = item.ceiling {
+                    ours.append(try await job.ours(.direct))
+                } else if let ceiling = job.ceiling {
                     ceilings.append(try await ceiling())
                 }
             }
         }
-        try await item.finish()
-        return BenchResult(benchmark, item, setting, ours, ceilings, memory: PeakMemory.bytes())
+        let memory = ProcessStatus.own.peakBytes
+        progress("\(benchmark): \(item.name), counting bytes")
+        let wire = try await job.ours(.counted).wire
+        return BenchResult(benchmark, item, setting, ours, ceilings, wire: wire, memory: memory)
     }
 }

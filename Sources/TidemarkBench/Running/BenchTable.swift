@@ -3,26 +3,42 @@ import Foundation
 /// Results as people read them.
 package enum BenchTable {
     /// The heads of the columns.
-    package static let heads = [
-        "benchmark", "job", "ours", "(min to max)", "ceiling", "(min to max)", "ratio", "p50",
-        "p99",
-        "its p99", "requests", "bytes up, down", "peak MiB", "goal", "",
+    private static let heads = [
+        "job", "ours", "(min to max)", "ceiling", "(min to max)", "ratio", "p50", "p99",
+        "its p99", "requests", "up, down in bytes", "peak MiB", "also", "goal", "",
     ]
     /// The columns that are aligned to the right.
-    package static let right: Set<Int> = [2, 4, 6, 7, 8, 9, 10, 11, 12]
+    private static let right: Set<Int> = [1, 3, 5, 6, 7, 8, 9, 10, 11]
 
-    /// The cells of a result.
-    package static func row(_ result: BenchResult) -> [String] {
+    /// The rows of a table, its heads first, and the columns that are aligned to the right; columns
+    /// in which nothing stands are left out.
+    package static func rows(_ results: [BenchResult]) -> (rows: [[String]], right: Set<Int>) {
+        let cells = results.map(row)
+        let used = heads.indices.filter { column in cells.contains { !$0[column].isEmpty } }
+        let rows = ([heads] + cells).map { row in used.map { row[$0] } }
+        return (rows, Set(used.indices.filter { right.contains(used[$0]) }))
+    }
+
+    /// What stands below a table: beside what the jobs ran.
+    package static func notes(_ results: [BenchResult]) -> [String] {
+        let named = results.filter { !$0.ceiling.isEmpty }
+        guard let first = named.first else { return [] }
+        if Set(named.map(\.ceiling)).count == 1 { return ["beside: \(first.ceiling)"] }
+        return named.map { "\($0.name) beside: \($0.ceiling)" }
+    }
+
+    private static func row(_ result: BenchResult) -> [String] {
         [
-            result.benchmark, result.name, time(result.seconds.median), ends(result.seconds),
+            result.name, time(result.seconds.median), ends(result.seconds),
             result.ceilingSeconds.map { time($0.median) } ?? "",
             result.ceilingSeconds.map(ends) ?? "",
             result.ratio.map { String(format: "%.2f", $0) } ?? "",
             result.p50.map(time) ?? "", result.p99.map(time) ?? "",
             result.ceilingP99.map(time) ?? "", result.wire.map { "\($0.requests)" } ?? "",
             result.wire.map { "\($0.bytesUp), \($0.bytesDown)" } ?? "",
-            result.peakMemory.map { "\($0 >> 20)" } ?? "", result.goal,
-            result.isMet.map { $0 ? "met" : "missed" } ?? "",
+            result.peakMemory.map { "\($0 >> 20)" } ?? "",
+            result.figures.map { "\($0.name) \($0.unit.text($0.value))" }.joined(separator: ", "),
+            result.goal, result.isMet.map { $0 ? "met" : "missed" } ?? "",
         ]
     }
 

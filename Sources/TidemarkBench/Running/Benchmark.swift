@@ -8,18 +8,26 @@ package protocol Benchmark: Sendable {
     /// What it does, in a sentence.
     static var summary: String { get }
 
-    /// Makes ready what is to be measured.
-    static func cases(_ setting: BenchSetting) async throws -> [BenchCase]
+    /// What is measured; each case is made ready when its turn comes.
+    static func cases(_ setting: BenchSetting) -> [BenchCase]
 }
 
 /// What a benchmark is run with.
 package struct BenchSetting: Sendable {
     /// How many rows a large table has.
-    package let rows: Int
+    package var rows: Int
     /// PostgreSQL's address, when its store is to be measured; else the embedded one is.
     package let postgres: String?
     /// Where files are made.
     package let folder: String
+    /// The sizes of zones against which growth is measured, in rows.
+    package var sizes = [10_000, 100_000, 1_000_000]
+    /// The lengths of history against which growth is measured, in revisions.
+    package var histories = [100, 1_000, 10_000]
+    /// How many listen at a time.
+    package var listeners = [100, 1_000, 10_000]
+    /// Whether this only shows that everything works: pauses are short, and times mean nothing.
+    package var isTrial = false
 
     /// Makes a setting.
     package init(rows: Int, postgres: String?, folder: String) {
@@ -28,42 +36,11 @@ package struct BenchSetting: Sendable {
 
     /// The name of the store, for people.
     package var store: String { postgres == nil ? "sqlite" : "postgres" }
-}
 
-/// A job, and its ceiling.
-package struct BenchCase: Sendable {
-    /// What the ratio should be.
-    package enum Goal: Hashable, Sendable {
-        /// Our speed is at least so much of the ceiling's.
-        case speed(Double)
-        /// Our time is at most so many times the ceiling's.
-        case time(Double)
-        /// At most so many bytes travel, both ways together.
-        case bytes(Int)
-    }
-
-    /// What is done.
-    package let name: String
-    /// What the ceiling does.
-    package let ceilingName: String
-    package let goal: Goal?
-    /// The job, once; what it needs made ready is made outside of the time that it reports.
-    package let ours: @Sendable () async throws -> Sample
-    /// The ceiling, once; nil when there is none to compare with.
-    package let ceiling: (@Sendable () async throws -> Sample)?
-    /// Ends what the case has started.
-    package let finish: @Sendable () async throws -> Void
-
-    /// Makes a case.
-    package init(
-        _ name: String,
-        goal: Goal? = nil,
-        ours: @escaping @Sendable () async throws -> Sample,
-        against ceilingName: String = "",
-        ceiling: (@Sendable () async throws -> Sample)? = nil,
-        finish: @escaping @Sendable () async throws -> Void = {}
-    ) {
-        (self.name, self.goal, self.ours) = (name, goal, ours)
-        (self.ceilingName, self.ceiling, self.finish) = (ceilingName, ceiling, finish)
+    /// The same with other rows.
+    func with(rows: Int) -> BenchSetting {
+        var setting = self
+        setting.rows = rows
+        return setting
     }
 }

@@ -6,6 +6,8 @@ package struct Sample: Sendable {
     package var latencies: [Double] = []
     /// What went over the wire.
     package var wire: Wire?
+    /// What else was measured.
+    package var figures: [Figure] = []
 
     /// Bytes and requests on a connection, HTTP's own included.
     package struct Wire: Hashable, Sendable, Encodable {

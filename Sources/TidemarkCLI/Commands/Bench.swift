@@ -15,6 +15,7 @@ struct Bench: AsyncParsableCommand {
               tidemark bench
               tidemark bench join push --rows 1000000
               tidemark bench swarm --store postgres://tidemark@localhost/postgres --json swarm.json
+              tidemark bench growth --sizes 10000,1000000,10000000 --plots Docs/Plots
 
             A release build measures something: swift build -c release.
             """
@@ -23,11 +24,11 @@ struct Bench: AsyncParsableCommand {
     @Argument(help: "Benchmarks to run, by their names.")
     var names: [String] = []
 
-    @Option(help: "How many rows a large table has.")
-    var rows = 100_000
+    @Option(help: "How many rows a large table has; 100000 if not given.")
+    var rows: Int?
 
-    @Option(help: "How often each job runs.")
-    var rounds = 5
+    @Option(help: "How often each job runs; 5 times if not given.")
+    var rounds: Int?
 
     @Option(
         help: ArgumentHelp(
@@ -40,8 +41,41 @@ struct Bench: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Write the results there as well.", valueName: "file"))
     var json: String?
 
+    @Option(help: ArgumentHelp("Write pictures of growth there, as SVG.", valueName: "folder"))
+    var plots: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The sizes of zones for growth, in rows; 10000,100000,1000000 if not given.",
+            valueName: "rows,..."
+        )
+    )
+    var sizes: Counts?
+
+    @Option(
+        help: ArgumentHelp(
+            "The lengths of history for growth, in revisions; 100,1000,10000 if not given.",
+            valueName: "revisions,..."
+        )
+    )
+    var histories: Counts?
+
+    @Option(
+        help: ArgumentHelp(
+            "How many listen in fanout; 100,1000,10000 if not given, as far as the system permits.",
+            valueName: "count,..."
+        )
+    )
+    var listeners: Counts?
+
     @Option(help: "The folder for files; the system's temporary folder if not given.")
     var data: String?
+
+    @Flag(
+        help:
+            "Run everything once with next to nothing to do: shows that it works, measures nothing."
+    )
+    var trial = false
 
     func validate() throws {
         let known = BenchRunner.all.map { $0.name }
@@ -50,7 +84,7 @@ struct Bench: AsyncParsableCommand {
                 "There is no benchmark \(unknown). There are \(known.joined(separator: ", "))."
             )
         }
-        guard (10...100_000_000).contains(rows), (1...1_000).contains(rounds) else {
+        guard (10...100_000_000).contains(rows ?? 10), (1...1_000).contains(rounds ?? 1) else {
             throw ValidationError("--rows goes from 10 to 100,000,000, --rounds from 1 to 1,000.")
         }
         guard store == "sqlite" || store.hasPrefix("postgres") else {
@@ -60,25 +94,56 @@ struct Bench: AsyncParsableCommand {
 
     func run() async throws {
         try await Terminal.run {
-            let setting = BenchSetting(
-                rows: rows,
-                postgres: store == "sqlite" ? nil : store,
-                folder: data ?? FileManager.default.temporaryDirectory.path
-            )
-            let runner = BenchRunner(rounds: rounds, setting: setting) { Terminal.note($0) }
+            let runner = BenchRunner(rounds: rounds ?? (trial ? 1 : 5), setting: setting) {
+                Terminal.note($0)
+            }
             var results: [BenchResult] = []
             for benchmark in BenchRunner.all
             where names.isEmpty || names.contains(benchmark.name) {
-                try await runner.run(benchmark) { results.append($0) }
+                let found = try await runner.run(benchmark)
+                let table = BenchTable.rows(found)
+                Terminal.line("\(benchmark.name): \(benchmark.summary)")
+                Terminal.table(table.rows, right: table.right)
+                for note in BenchTable.notes(found) { Terminal.line(note) }
+                Terminal.line()
+                results += found
             }
-            Terminal.table(
-                [BenchTable.heads] + results.map(BenchTable.row),
-                right: BenchTable.right
-            )
+            if let plots {
+                for path in try GrowthPlots.write(results, to: plots) {
+                    Terminal.note("wrote \(path)")
+                }
+            }
             guard let json else { return }
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
             try encoder.encode(results).write(to: URL(filePath: json))
+        }
+    }
+
+    private var setting: BenchSetting {
+        var setting = BenchSetting(
+            rows: rows ?? (trial ? 200 : 100_000),
+            postgres: store == "sqlite" ? nil : store,
+            folder: data ?? FileManager.default.temporaryDirectory.path
+        )
+        setting.isTrial = trial
+        if trial { (setting.sizes, setting.histories, setting.listeners) = ([50], [20], [5]) }
+        if let sizes { setting.sizes = sizes.numbers }
+        if let histories { setting.histories = histories.numbers }
+        if let listeners { setting.listeners = listeners.numbers }
+        return setting
+    }
+
+    /// Numbers from 1, written as 100,1000.
+    struct Counts: ExpressibleByArgument {
+        let numbers: [Int]
+
+        init?(argument: String) {
+            let numbers = argument.split(separator: ",").compactMap { Int($0) }.filter { $0 > 0 }
+            guard numbers.count == argument.split(separator: ",").count, !numbers.isEmpty else {
+                return nil
+            }
+            self.numbers = numbers
         }
     }
 }

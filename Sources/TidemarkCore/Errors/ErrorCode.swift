@@ -40,9 +40,13 @@ extension ErrorCode {
     public static let methodNotAllowed = ErrorCode(rawValue: "methodNotAllowed")
     /// A `Content-Encoding` that the server cannot decode.
     public static let unsupportedEncoding = ErrorCode(rawValue: "unsupportedEncoding")
+    /// A part of a snapshot that begins behind its end.
+    public static let rangeNotSatisfiable = ErrorCode(rawValue: "rangeNotSatisfiable")
 
     // MARK: A request that does not fit this history
 
+    /// A question in few bytes that has no answer as short: ask in full.
+    public static let fullRequestRequired = ErrorCode(rawValue: "fullRequestRequired")
     /// A revision that this zone has not reached.
     public static let revisionAhead = ErrorCode(rawValue: "revisionAhead")
     /// A revision older than the log reaches: a snapshot is needed.

@@ -69,7 +69,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
     public var recovery: Recovery {
         switch code {
         case .unreachable, .invalidResponse, .unavailable, .internalFailure,
-            .predecessorMissing, .syncInProgress, .storageFailed:
+            .predecessorMissing, .syncInProgress, .storageFailed, .rangeNotSatisfiable:
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
         case .identityInUse: .renew

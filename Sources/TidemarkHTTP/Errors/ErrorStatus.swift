@@ -14,8 +14,10 @@ extension ErrorCode {
             .predecessorMissing, .identityInUse, .fingerprintMismatch:
             .conflict
         case .snapshotRequired: .gone
+        case .fullRequestRequired: .preconditionFailed
         case .tooLarge: .contentTooLarge
         case .unsupportedEncoding: .unsupportedMediaType
+        case .rangeNotSatisfiable: .rangeNotSatisfiable
         case .brokenReference, .constraintViolated, .deviceBehind: .unprocessableContent
         case .unavailable, .storageFailed: .serviceUnavailable
         default: .internalServerError

@@ -12,9 +12,9 @@ struct RouteTable {
     static let defaultZone = "main"
     /// The paths, for people who took a wrong one.
     static let summary = """
-        POST /sync, POST /fingerprints, GET /events, GET /snapshot, GET /schema, GET /digest, \
+        POST /sync, GET /sync, POST /fingerprints, GET /events, GET /snapshot, GET /schema, GET /digest, \
         GET /healthz, GET /readyz and GET /metrics; \
-        for other zones than main POST /zones/{zone}/sync, \
+        for other zones than main POST and GET /zones/{zone}/sync, \
         POST /zones/{zone}/fingerprints, GET /zones/{zone}/events, GET /zones/{zone}/snapshot, \
         GET /zones/{zone}/schema and GET /zones/{zone}/digest
         """
@@ -33,33 +33,41 @@ struct RouteTable {
         let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader)
         let digest = DigestRoute(service: service)
         for prefix in ["", "/zones/:zone"] {
-            add("\(prefix)/sync", .post, to: router, answer: sync.answer)
-            add("\(prefix)/fingerprints", .post, to: router, answer: fingerprints.answer)
-            add("\(prefix)/events", .get, to: router, answer: events.answer)
-            add("\(prefix)/snapshot", .get, to: router, answer: snapshot.answer)
-            add("\(prefix)/schema", .get, to: router, answer: schema.answer)
-            add("\(prefix)/digest", .get, to: router, answer: digest.answer)
+            add("\(prefix)/sync", to: router, get: sync.news, post: sync.answer)
+            add("\(prefix)/fingerprints", to: router, post: fingerprints.answer)
+            add("\(prefix)/events", to: router, get: events.answer)
+            add("\(prefix)/snapshot", to: router, get: snapshot.answer)
+            add("\(prefix)/schema", to: router, get: schema.answer)
+            add("\(prefix)/digest", to: router, get: digest.answer)
         }
-        add("/healthz", .get, to: router, answer: HealthRoute().answer)
+        add("/healthz", to: router, get: HealthRoute().answer)
         let ready = ReadyRoute(service: service, readiness: readiness)
-        add("/readyz", .get, to: router, answer: ready.answer)
-        add("/metrics", .get, to: router, answer: MetricsRoute(exposition: exposition).answer)
+        add("/readyz", to: router, get: ready.answer)
+        add("/metrics", to: router, get: MetricsRoute(exposition: exposition).answer)
     }
 
-    /// Adds one route, and an error for every other method on its path.
+    /// Adds one path, and an error for every other method on it.
     private func add(
         _ path: String,
-        _ method: HTTPRequest.Method,
         to router: Router<ServerRequestContext>,
-        answer: @escaping Answer
+        get: Answer? = nil,
+        post: Answer? = nil
     ) {
         // `HEAD` comes with `GET`: the router adds it.
-        let allowed: [HTTPRequest.Method] = method == .get ? [.get, .head] : [method]
+        var allowed: [HTTPRequest.Method] = []
+        if let get {
+            router.on(RouterPath(path), method: .get, use: get)
+            allowed += [.get, .head]
+        }
+        if let post {
+            router.on(RouterPath(path), method: .post, use: post)
+            allowed.append(.post)
+        }
         let allow = allowed.map(\.rawValue).joined(separator: ", ")
-        router.on(RouterPath(path), method: method, use: answer)
+        let right: HTTPRequest.Method = post == nil ? .get : .post
         for other in Self.methods where !allowed.contains(other) {
             router.on(RouterPath(path), method: other) { request, _ -> Response in
-                throw try await wrongMethod(request, right: method, allow: allow)
+                throw try await wrongMethod(request, right: right, allow: allow)
             }
         }
     }

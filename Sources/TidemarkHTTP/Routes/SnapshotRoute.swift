@@ -1,12 +1,14 @@
 internal import HTTPTypes
 internal import Hummingbird
+internal import TidemarkCore
 internal import TidemarkServer
 
 /// `GET /snapshot`: the zone's SQLite file, compressed, read from disk in pieces as the client
 /// takes it.
 ///
 /// The file itself is gzip, so the content type says so and there is no `Content-Encoding`: nothing
-/// on the way may unpack it, and its length is known.
+/// on the way may unpack it, and its length is known. A part of it, the rest of a download that was
+/// cut, is answered only to who says of which file, by `If-Range`: its tag names the bytes.
 struct SnapshotRoute {
     let service: any SyncService
 
@@ -14,25 +16,48 @@ struct SnapshotRoute {
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
         -> Response
     {
-        let lease = SnapshotLease(
-            snapshot: try await service.snapshot(zone: try context.zone),
-            service: service
-        )
-        let file = try await contents(of: lease.snapshot, context: context)
+        let zone = try context.zone
+        let asked = SnapshotPart(request)
+        let base = Self.base(request.uri.queryParameters)
+        let kept = try await kept(asked, of: zone)
+        let snapshot =
+            if let kept { kept } else { try await service.snapshot(zone: zone, since: base) }
+        let lease = SnapshotLease(snapshot: snapshot, service: service)
+        let part = try asked?.bytes(of: snapshot)
+        var headers = headers(for: snapshot)
+        if let part { headers[.contentRange] = snapshot.contentRange(part) }
+        let file = try await contents(of: snapshot, part, context: context)
         let body = ResponseBody(contentLength: file.contentLength) { [lease] writer in
             try await file.write(writer)
             withExtendedLifetime(lease) {}
         }
-        return Response(status: .ok, headers: headers(for: lease.snapshot), body: body)
+        return Response(status: part == nil ? .ok : .partialContent, headers: headers, body: body)
+    }
+
+    /// The file whose rest is asked for, when it is still there.
+    private func kept(_ part: SnapshotPart?, of zone: String) async throws -> SnapshotFile? {
+        guard let part else { return nil }
+        return try await service.snapshot(zone: zone, tag: part.tag)
+    }
+
+    /// What the device has, if it says so; whatever else stands there counts for nothing, and the
+    /// whole snapshot is always right.
+    private static func base(_ query: Parameters) -> DeltaBase? {
+        guard let revision = query["since"].flatMap({ Int64($0) }), revision >= 0,
+            let epoch = query["epoch"], let schema = query["schema"]
+        else { return nil }
+        return DeltaBase(epoch: String(epoch), revision: revision, schema: String(schema))
     }
 
     private func contents(
         of snapshot: SnapshotFile,
+        _ part: ClosedRange<Int>?,
         context: ServerRequestContext
     ) async throws -> ResponseBody {
         do {
             return try await FileIO().loadFile(
                 path: snapshot.path,
+                range: part ?? 0...Int.max - 1,
                 context: context,
                 chunkLength: JSONAnswer.pieceBytesMax
             )
@@ -46,7 +71,8 @@ struct SnapshotRoute {
         [
             .contentType: "application/gzip",
             .cacheControl: "no-store",
-            .eTag: "\"\(snapshot.epoch)-\(snapshot.revision)\"",
+            .acceptRanges: "bytes",
+            .eTag: "\"\(snapshot.tag)\"",
             .tidemarkEpoch: snapshot.epoch,
             .tidemarkRevision: "\(snapshot.revision)",
         ]

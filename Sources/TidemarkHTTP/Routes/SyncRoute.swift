@@ -1,7 +1,11 @@
+internal import Foundation
+internal import HTTPTypes
 internal import Hummingbird
+internal import TidemarkCore
 internal import TidemarkServer
 
-/// `POST /sync`: one round of synchronisation.
+/// `POST /sync`: one round of synchronisation; and `GET /sync`, the same in few bytes for a device
+/// that has nothing to say but what it has.
 ///
 /// The body is JSON whatever its `Content-Type` says, since `curl -d` calls everything a form.
 struct SyncRoute {
@@ -18,4 +22,44 @@ struct SyncRoute {
         let answer = try await service.sync(zone: zone, body: body)
         return try await JSONAnswer.response(answer, to: request.headers)
     }
+
+    /// Answers a device that says by an entity tag what it has.
+    @Sendable func news(_ request: Request, _ context: ServerRequestContext) async throws
+        -> Response
+    {
+        let zone = try context.zone
+        guard let device = Self.device(in: request),
+            let tag = request.headers[.ifNoneMatch].flatMap(ZoneTag.init(entityTag:)),
+            let news = try await service.news(zone: zone, device: device, since: tag)
+        else { throw Self.fullRequestRequired }
+        guard case .answer(let answer, let end) = news else {
+            return Response(
+                status: .notModified,
+                headers: [.eTag: tag.entityTag, .cacheControl: "no-store"]
+            )
+        }
+        var response = try await JSONAnswer.response(answer, to: request.headers)
+        response.headers[.eTag] = end.entityTag
+        // Nobody stores it, so nobody needs to know what it varies with; and 304 would have to say
+        // the same.
+        response.headers[.vary] = nil
+        return response
+    }
+
+    /// The device that a query names, which has to be all that is in it.
+    private static func device(in request: Request) -> String? {
+        guard let query = request.uri.query, query.hasPrefix(deviceName), !query.contains("&"),
+            let device = query.dropFirst(deviceName.count).removingPercentEncoding,
+            !device.isEmpty, !device.contains("\0")
+        else { return nil }
+        return device
+    }
+
+    private static let deviceName = "device="
+
+    private static let fullRequestRequired = TidemarkError(
+        .fullRequestRequired,
+        "Whether anything is new cannot be told from so few words.",
+        fix: "Send POST /sync, which is always answered."
+    )
 }

@@ -12,6 +12,7 @@ import TidemarkStore
 /// References are checked at the end of the change set.
 extension PostgresTransaction {
     func apply(_ ord: Int) throws {
+        guard plan == nil else { return }
         let work = try touched(ord)
         do {
             for item in work { try park(item, ord) }
@@ -34,7 +35,7 @@ extension PostgresTransaction {
         let columns: [TidemarkCore.Operation: Set<String>]
     }
 
-    private func touched(_ ord: Int) throws -> [Work] {
+    func touched(_ ord: Int) throws -> [Work] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -78,10 +79,22 @@ extension PostgresTransaction {
     }
 
     private func create(_ item: Work, _ ord: Int) throws {
-        let table = item.stored
-        let columns = table.table.columns.map(\.name).filter {
-            item.columns[.create]?.contains($0) == true
-        }
+        let columns = item.columns[.create, default: []]
+        try pg.query(createSQL(item.stored, columns), try records(item, ord, .create))
+    }
+
+    private func update(_ item: Work, _ ord: Int) throws {
+        let columns = item.columns[.update, default: []]
+        guard let sql = updateSQL(item.stored, columns) else { return }
+        try pg.query(sql, try records(item, ord, .update))
+    }
+
+    private func delete(_ item: Work, _ ord: Int) throws {
+        try pg.query(deleteSQL(item.stored), try records(item, ord, .delete))
+    }
+
+    func createSQL(_ table: PostgresTable, _ columns: Set<String>) -> String {
+        let columns = table.table.columns.map(\.name).filter { columns.contains($0) }
         let zone = table.zoneColumn.map { [SQLText.name($0)] } ?? []
         let values = columns.map {
             let fallback = table.defaults[$0].map { "(\($0))" } ?? "NULL"
@@ -90,43 +103,32 @@ extension PostgresTransaction {
         let names = zone + columns.map { SQLText.name($0) }
         // Without a zone column the first parameter stands for nothing.
         let source = (zone.isEmpty ? [] : ["$1"]) + values
-        try pg.query(
-            """
+        return """
             INSERT INTO \(table.name) (\(names.joined(separator: ", ")))
             OVERRIDING SYSTEM VALUE
             SELECT \(source.joined(separator: ", ")) FROM \(StagedSet.records(2))
-            WHERE $1::text IS NOT NULL ORDER BY s.rec
-            """,
-            try records(item, ord, .create)
-        )
+            WHERE $1::text IS NOT NULL
+            """
     }
 
-    private func update(_ item: Work, _ ord: Int) throws {
-        let table = item.stored
-        let columns = table.table.valueColumns.map(\.name).filter {
-            item.columns[.update]?.contains($0) == true
-        }
-        guard !columns.isEmpty else { return }
+    /// The statement that updates; nil when no column is set.
+    func updateSQL(_ table: PostgresTable, _ columns: Set<String>) -> String? {
+        let columns = table.table.valueColumns.map(\.name).filter { columns.contains($0) }
+        guard !columns.isEmpty else { return nil }
         let targets = columns.map {
             "\(SQLText.name($0)) = \(Self.value(table, $0, otherwise: table.column($0, "t")))"
         }
-        try pg.query(
-            """
+        return """
             UPDATE \(table.name) AS t SET \(targets.joined(separator: ", "))
             FROM \(StagedSet.records(2)) WHERE $1::text IS NOT NULL AND \(table.matches("t"))
-            """,
-            try records(item, ord, .update)
-        )
+            """
     }
 
-    private func delete(_ item: Work, _ ord: Int) throws {
-        try pg.query(
-            """
-            DELETE FROM \(item.stored.name) AS t USING \(StagedSet.records(2))
-            WHERE $1::text IS NOT NULL AND \(item.stored.matches("t"))
-            """,
-            try records(item, ord, .delete)
-        )
+    func deleteSQL(_ table: PostgresTable) -> String {
+        """
+        DELETE FROM \(table.name) AS t USING \(StagedSet.records(2))
+        WHERE $1::text IS NOT NULL AND \(table.matches("t"))
+        """
     }
 
     // MARK: Unique values

@@ -8,6 +8,10 @@ import TidemarkStore
 /// whatever the number of records.
 extension PostgresTransaction {
     func contentions(_ ord: Int, base: Int64, seen: [Int64], stamp: Stamp) throws -> [Contention] {
+        if let plan {
+            try planRecords(ord, base: base, seen: seen, in: plan)
+            return []
+        }
         try CommitTables.clear("contended", in: db)
         for table in try staged.touchedTables(ord) {
             guard let stored = self.table(table.name) else { continue }
@@ -87,7 +91,8 @@ extension PostgresTransaction {
     // MARK: Cascades
 
     func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
-        guard let touched = try staged.cascading(ord, base: base) else { return [] }
+        // What may reach other records is not planned.
+        guard plan == nil, let touched = try staged.cascading(ord, base: base) else { return [] }
         try staged.refuseLost(ord) { try lost($0, ord) }
         try CommitTables.clear("contended", in: db)
         let children = schema.tables.filter { !$0.references.isEmpty }.map(\.name)
@@ -129,17 +134,5 @@ extension PostgresTransaction {
             """,
             [zoneName, PostgresText.records(table, ord, in: db)]
         )
-    }
-}
-
-/// Arrays of any text, as PostgreSQL reads them.
-enum PostgresArray {
-    /// The elements in quotes, with what is special escaped.
-    static func quoted(_ texts: [String]) -> String {
-        let elements = texts.map { text in
-            let escaped = text.flatMap { $0 == "\\" || $0 == "\"" ? ["\\", $0] : [$0] }
-            return "\"\(String(escaped))\""
-        }
-        return "{\(elements.joined(separator: ","))}"
     }
 }

@@ -59,6 +59,7 @@ extension PostgresTransaction {
         through revision: Int64,
         limit: Int
     ) throws -> [String] {
+        guard notes > 0 else { return [] }
         if taken > 0 {
             try pg.query(
                 """

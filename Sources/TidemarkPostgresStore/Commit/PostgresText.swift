@@ -84,11 +84,7 @@ enum PostgresText {
             db.cachedStatement(
                 sql: """
                     SELECT json_group_array(json_object('rec', s.rec, 'tbl', s.tbl, 'key', s.key,
-                        'operation', s.operation, 'base', s.base, 'v', json((
-                            SELECT json_group_object(c.col, tidemark_postgres_text(\(written("c.value", "t.kind")), t.kind))
-                            FROM temp.tidemark_staged_cell AS c
-                            JOIN temp.tidemark_postgres_type AS t ON t.tbl = ?1 AND t.col = c.col
-                            WHERE c.rec = s.rec))))
+                        'operation', s.operation, 'base', s.base, 'v', json((\(Self.values)))))
                     FROM (SELECT * FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1
                         AND operation = coalesce(?3, operation) ORDER BY rec) AS s
                     """
@@ -96,6 +92,39 @@ enum PostgresText {
             arguments: [table.name, ord, operation?.rawValue]
         ) ?? "[]"
     }
+
+    /// The staged records of a table of which an operation is done as one JSON array, each with its
+    /// base and with the revisions after it that its author knows.
+    static func records(
+        _ table: SyncedTable,
+        _ ord: Int,
+        _ operation: TidemarkCore.Operation,
+        base: Int64,
+        seen: [Int64],
+        in db: Database
+    ) throws -> String {
+        try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT json_group_array(json_object('key', s.key, 'base', min(coalesce(s.base, ?4), ?4),
+                        'seen', json(?5), 'v', json((\(Self.values)))))
+                    FROM (SELECT * FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1
+                        AND operation = ?3 ORDER BY rec) AS s
+                    """
+            ),
+            arguments: [
+                table.name, ord, operation.rawValue, base,
+                "[\(seen.map(String.init).joined(separator: ","))]",
+            ]
+        ) ?? "[]"
+    }
+
+    private static let values = """
+        SELECT json_group_object(c.col, tidemark_postgres_text(\(written("c.value", "t.kind")), t.kind))
+        FROM temp.tidemark_staged_cell AS c
+        JOIN temp.tidemark_postgres_type AS t ON t.tbl = ?1 AND t.col = c.col
+        WHERE c.rec = s.rec
+        """
 
     /// A value as SQLite would write it: how it spells a number in a column of text is its own.
     static func written(_ value: String, _ kind: String) -> String {

@@ -27,6 +27,17 @@ final class PostgresTransaction: StoreTransaction {
     /// Whether nothing was done, so that there is nothing to commit.
     var isVoid = false
     let adopted: Int64
+    /// What the bookkeeping said when the transaction began.
+    var facts: GroupFacts
+    /// What the group is about to do, while it is being answered together.
+    var plan: GroupPlan?
+    /// What is written in the round trip of the commit.
+    var tail: [PostgresStatement] = []
+    /// Ids that were drawn from a table's sequence for a plan that did not do: drawn once, they are
+    /// nobody else's.
+    var drawn: [String: [Int64]] = [:]
+    /// The bytes of answers after which a group ends.
+    let groupBytesMax: Int
     private let written: (state: ZoneState, notes: Int64)
 
     var db: Database { staged.db }
@@ -40,8 +51,9 @@ final class PostgresTransaction: StoreTransaction {
     /// What is thrown when the tables are not those any more that are known.
     struct TablesAltered: Error {}
 
-    /// Locks a zone, inside a transaction of the caller's.
+    /// Begins a transaction and locks a zone, in one round trip.
     ///
+    /// `question` is what is going to be asked of the zone's bookkeeping, and is asked with it.
     /// With `isPatient`, tables that somebody has altered may be served as they were until somebody
     /// can follow.
     ///
@@ -52,24 +64,22 @@ final class PostgresTransaction: StoreTransaction {
         zone: String,
         served: PostgresSchema,
         isPatient: Bool = false,
+        question: GroupQuestion? = nil,
+        groupBytesMax: Int = .max,
         now: Int64
     ) throws {
         (self.pg, zoneName, self.now, self.served) = (pg, zone, now, served)
+        self.groupBytesMax = groupBytesMax
         guard !zone.utf8.contains(0) else { throw Self.unknownZone }
-        let rows = try pg.query(
-            """
-            SELECT epoch, revision, horizon, time, notes, adopted FROM tidemark.zone
-            WHERE zone = $1 FOR NO KEY UPDATE
-            """,
-            [zone]
-        )
+        let results = try Self.begin(pg, zone, served, question)
+        let rows = results[1]
         guard !rows.isEmpty else { throw Self.unknownZone }
-        // Asked when the lock is there: whoever follows holds it too.
-        let position = try CataloguePosition.now(of: served.namespace, zone: zone, pg)
+        let position = CataloguePosition(results[2])
         guard
             position == served.position || isPatient && position.version == served.position.version
         else { throw TablesAltered() }
         try pg.prepareAnew(for: position)
+        facts = GroupFacts(question, results.dropFirst(3))
         let row = rows[0]
         state = ZoneState(
             epoch: row.text(0),
@@ -85,23 +95,64 @@ final class PostgresTransaction: StoreTransaction {
         staged = try StagedRequest(db, schema: served.schema)
     }
 
+    private static func begin(
+        _ pg: PostgresConnection,
+        _ zone: String,
+        _ served: PostgresSchema,
+        _ question: GroupQuestion?
+    ) throws -> [PostgresRows] {
+        do {
+            return try pg.run(
+                [
+                    PostgresStatement("BEGIN"),
+                    PostgresStatement(
+                        """
+                        SELECT epoch, revision, horizon, time, notes, adopted FROM tidemark.zone
+                        WHERE zone = $1 FOR NO KEY UPDATE
+                        """,
+                        [zone]
+                    ),
+                    // Asked when the lock is there: whoever follows holds it too.
+                    CataloguePosition.statement(of: served.namespace, zone: zone),
+                ] + (question?.statements(zone: zone, shape: served.shape) ?? [])
+            )
+        } catch var failure as PostgresFailure {
+            failure.isBeforeBegin = true
+            throw failure
+        }
+    }
+
     static let unknownZone = TidemarkError(
         .unknownZone,
         "There is no zone of that name that you may read.",
         fix: "Check the zone's name in the path."
     )
 
-    /// Writes the zone's row, as the last statement before the commit.
-    func finish() throws {
-        guard state != written.state || notes != written.notes else { return }
-        try pg.query(
-            """
-            UPDATE tidemark.zone SET revision = $2::bigint, horizon = $3::bigint, time = $4::bigint,
-                notes = $5::bigint
-            WHERE zone = $1
-            """,
-            [zoneName, "\(state.revision)", "\(state.horizon)", "\(state.time)", "\(notes)"]
-        )
+    /// Writes what is left and the zone's row, and commits, in one round trip.
+    ///
+    /// PostgreSQL answers `COMMIT` of a transaction that has failed before with `ROLLBACK`, which
+    /// is no error to it.
+    func commit() throws {
+        var statements = tail
+        if state != written.state || notes != written.notes {
+            statements.append(
+                PostgresStatement(
+                    """
+                    UPDATE tidemark.zone SET revision = $2::bigint, horizon = $3::bigint, time = $4::bigint,
+                        notes = $5::bigint
+                    WHERE zone = $1
+                    """,
+                    [
+                        zoneName, "\(state.revision)", "\(state.horizon)", "\(state.time)",
+                        "\(notes)",
+                    ]
+                )
+            )
+        }
+        let results = try pg.run(statements + [PostgresStatement("COMMIT")])
+        guard results.last?.command == "COMMIT" else {
+            throw PostgresFailure(state: "40000", message: "the transaction was rolled back")
+        }
     }
 
     func zone() throws -> ZoneState { state }
@@ -120,10 +171,12 @@ final class PostgresTransaction: StoreTransaction {
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
         try PostgresText.refuseMisfits(in: db)
+        try plan(request)
         return request
     }
 
     func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
+        if let plan { return try plannedRequest(in: plan, body) }
         do {
             return .success(try undoable(body))
         } catch  where pg.isUsable && !Self.endsTransaction(error) {
@@ -141,7 +194,15 @@ final class PostgresTransaction: StoreTransaction {
     }
 
     func attempt<Result>(_ body: () throws -> Result) throws -> Result {
-        try undoable {
+        guard plan == nil else {
+            do {
+                return try body()
+            } catch is Violation {
+                // What a refusal says is found out when the others are written.
+                throw NotPlain()
+            }
+        }
+        return try undoable {
             // References are checked at the end of the change set.
             try pg.execute("SET CONSTRAINTS ALL DEFERRED")
             return try body()

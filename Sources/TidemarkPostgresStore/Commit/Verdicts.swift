@@ -3,6 +3,8 @@ import TidemarkServer
 
 extension PostgresTransaction {
     func verdict(of id: String) throws -> Verdict? {
+        if let planned = plannedVerdict(of: id) { return planned }
+        if facts.asked.contains(id) { return facts.verdicts[id] }
         let rows = try pg.query(
             "SELECT device, hash, revision, body FROM tidemark.verdict WHERE zone = $1 AND id = $2",
             [zoneName, id]
@@ -22,13 +24,19 @@ extension PostgresTransaction {
     }
 
     func lastExchange(with device: String) throws -> Exchange? {
-        try pg.query(
+        if facts.asked.contains(device) { return facts.laps[device] }
+        return try pg.query(
             "SELECT lap, revision FROM tidemark.lap WHERE zone = $1 AND device = $2",
             [zoneName, device]
         ).map { Exchange(lap: $0.text(0), revision: $0.integer(1) ?? 0) }.first
     }
 
     func keep(_ exchange: Exchange, with device: String) throws {
+        if let plan {
+            plan.laps[device] = exchange
+            return
+        }
+        facts.asked.remove(device)
         try pg.query(
             """
             INSERT INTO tidemark.lap VALUES ($1, $2, $3, $4::bigint) ON CONFLICT (zone, device)
@@ -39,6 +47,12 @@ extension PostgresTransaction {
     }
 
     func ancestry(of ids: [String]) throws -> Ancestry {
+        if let plan { return try plannedAncestry(of: ids, in: plan) }
+        return try askedAncestry(of: ids)
+    }
+
+    /// The ancestry as the database has it.
+    func askedAncestry(of ids: [String]) throws -> Ancestry {
         guard !ids.isEmpty else { return Ancestry(revisions: [], isRefused: false) }
         let list = Self.array(ids)
         let missing = try pg.text(
@@ -82,6 +96,7 @@ extension PostgresTransaction {
         body: String
     ) throws {
         guard let id = envelope.id else { return }
+        facts.asked.remove(id)
         try pg.query(
             """
             INSERT INTO tidemark.verdict (zone, id, device, hash, revision, after, body)

@@ -5,7 +5,11 @@ import Foundation
 ///
 /// Addresses, passwords and TLS follow libpq's own rules (`postgres://` or `key=value`,
 /// `PGPASSWORD`, `~/.pgpass`, `sslmode`). Values travel as text. A statement is prepared the first
-/// time that it runs.
+/// time that it runs, and planned once.
+///
+/// A request's records are few beside a table's rows, which the planner cannot know of a parameter:
+/// it is told to look rows up by their keys, also where a table is small or was when the statement
+/// was planned. Whatever reads whole tables does it within ``scanning(_:)``.
 package final class PostgresConnection {
     /// What the server is told once, whatever its own settings are.
     package struct Settings: Sendable {
@@ -23,8 +27,9 @@ package final class PostgresConnection {
         package init() {}
     }
 
-    private let handle: OpaquePointer
-    private var prepared: [String: String] = [:]
+    let handle: OpaquePointer
+    /// The names of the statements that are prepared.
+    var prepared: [String: String] = [:]
     private var position: CataloguePosition?
 
     /// Connects, and waits until that is done.
@@ -59,6 +64,10 @@ package final class PostgresConnection {
             SET timezone = 'UTC';
             SET tidemark.engine = 'on';
             SET jit = off;
+            SET plan_cache_mode = force_generic_plan;
+            SET enable_hashjoin = off;
+            SET enable_mergejoin = off;
+            SET enable_seqscan = off;
             """
         )
         // What is acknowledged must be on disk, also where the database is set to be quicker.
@@ -127,9 +136,7 @@ package final class PostgresConnection {
     /// A parameter with NUL is refused: libpq would take what stands before it.
     @discardableResult
     package func query(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
-        guard !parameters.contains(where: { $0?.utf8.contains(0) == true }) else {
-            throw PostgresFailure(state: "22021", message: "a parameter has NUL", sql: sql)
-        }
+        try Self.refuseNUL(parameters, sql)
         let name = try prepare(sql)
         let result = Self.withCStrings(parameters) {
             PQexecPrepared(handle, name, Int32(parameters.count), $0, nil, nil, 0)
@@ -148,7 +155,27 @@ package final class PostgresConnection {
         try text(sql, parameters).flatMap { Int64($0) }
     }
 
-    private func forgetStatements() throws {
+    static func refuseNUL(_ parameters: [String?], _ sql: String) throws {
+        guard !parameters.contains(where: { $0?.utf8.contains(0) == true }) else {
+            throw PostgresFailure(state: "22021", message: "a parameter has NUL", sql: sql)
+        }
+    }
+
+    /// Runs `body`, whose statements may read tables from one end to the other.
+    func scanning<Result>(_ body: () throws -> Result) throws -> Result {
+        try execute("SET enable_hashjoin = on; SET enable_mergejoin = on; SET enable_seqscan = on")
+        let result = Swift.Result { try body() }
+        // In a transaction that has failed nothing can be set; its end sets everything back.
+        if isUsable, PQtransactionStatus(handle) != PQTRANS_INERROR {
+            try execute(
+                "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off"
+            )
+        }
+        return try result.get()
+    }
+
+    /// Forgets all prepared statements.
+    func forgetStatements() throws {
         prepared.removeAll()
         try execute("DEALLOCATE ALL")
     }
@@ -160,7 +187,7 @@ package final class PostgresConnection {
     }
 
     /// The statements that stay prepared; their texts depend on which columns a request sets.
-    private static let preparedMax = 1_000
+    static let preparedMax = 1_000
 
     private func prepare(_ sql: String) throws -> String {
         if let name = prepared[sql] { return name }
@@ -171,7 +198,7 @@ package final class PostgresConnection {
         return name
     }
 
-    private func checked(_ result: OpaquePointer?, _ sql: String) throws -> OpaquePointer {
+    func checked(_ result: OpaquePointer?, _ sql: String) throws -> OpaquePointer {
         let status = PQresultStatus(result)
         if let result, [PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY].contains(status) {
             return result
@@ -192,7 +219,7 @@ package final class PostgresConnection {
     }
 
     /// Runs `body` with an array of C strings.
-    private static func withCStrings<Result>(
+    static func withCStrings<Result>(
         _ texts: [String?],
         _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result
     ) -> Result {
@@ -208,7 +235,7 @@ package final class PostgresConnection {
 package final class PostgresRows {
     private let result: OpaquePointer
 
-    fileprivate init(_ result: OpaquePointer) { self.result = result }
+    init(_ result: OpaquePointer) { self.result = result }
 
     deinit { PQclear(result) }
 
@@ -218,6 +245,8 @@ package final class PostgresRows {
     /// Whether there is none.
     package var isEmpty: Bool { count == 0 }
 
+    /// What the statement did: `COMMIT` for one that committed.
+    package var command: String { String(cString: PQcmdStatus(result)) }
     /// How many rows the statement changed.
     package var changes: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
 

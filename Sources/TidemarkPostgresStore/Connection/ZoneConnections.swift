@@ -65,6 +65,8 @@ final class ZoneConnections: Sendable {
     /// Runs `body` in a transaction on a zone, anew when another program was in the way.
     func inTransaction<Result: Sendable>(
         _ zone: String,
+        asking question: GroupQuestion? = nil,
+        groupBytesMax: Int = .max,
         _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
         let (result, reached): (Result, ZoneRevision?) = try await typed { [self] in
@@ -77,16 +79,18 @@ final class ZoneConnections: Sendable {
                             zone: zone,
                             served: served,
                             isPatient: isPatient,
+                            question: question,
+                            groupBytesMax: groupBytesMax,
                             now: now()
                         )
                         let result = try body(transaction)
-                        if !transaction.isVoid { try transaction.finish() }
-                        guard !transaction.isVoid else { return ((result, nil), isVoid: true) }
+                        guard !transaction.isVoid else { return (result, nil) }
+                        try transaction.commit()
                         let (epoch, revision) = (
                             transaction.state.epoch, transaction.state.revision
                         )
                         let reached = ZoneRevision(zone: zone, epoch: epoch, revision: revision)
-                        return ((result, reached), isVoid: false)
+                        return (result, reached)
                     }
                 }
             }
@@ -251,7 +255,7 @@ final class ZoneConnections: Sendable {
         try pg.execute("BEGIN; SET LOCAL lock_timeout = \(Self.patience)")
         do {
             try pg.query("SELECT pg_advisory_xact_lock(\(OpenDatabase.lock))")
-            let followed = try tables.run()
+            let followed = try pg.scanning { try tables.run() }
             try pg.commit()
             known.withLock { $0 = followed }
         } catch {
@@ -283,21 +287,15 @@ final class ZoneConnections: Sendable {
     private static func transact<Result>(
         _ pg: PostgresConnection,
         _ db: Database,
-        _ body: () throws -> (Result, isVoid: Bool)
+        _ body: () throws -> Result
     ) throws -> Result {
         do {
-            try pg.execute("BEGIN")
-        } catch var failure as PostgresFailure {
-            failure.isBeforeBegin = true
-            throw failure
-        }
-        do {
-            var (result, isVoid) = (Result?.none, false)
+            var result: Result?
             try db.inTransaction(.deferred) {
-                (result, isVoid) = try body()
+                result = try body()
                 return .commit
             }
-            if isVoid { try pg.execute("ROLLBACK") } else { try pg.commit() }
+            if pg.isInTransaction { try pg.execute("ROLLBACK") }
             guard let result else { throw busy }
             return result
         } catch {

@@ -8,6 +8,7 @@ import TidemarkStore
 /// for, and carried forward by every commit.
 extension PostgresTransaction {
     func fingerprint(at revision: Int64) throws -> Fingerprint? {
+        if let drafted = try plannedFingerprint(at: revision) { return drafted }
         if let kept = try keptFingerprint(at: revision) { return kept }
         guard state.revision == revision else { return nil }
         let computed = try computeFingerprint()
@@ -16,6 +17,7 @@ extension PostgresTransaction {
     }
 
     func recomputeFingerprint() throws {
+        try refusePlanned()
         try keepFingerprint(try computeFingerprint(), at: state.revision)
     }
 
@@ -31,7 +33,11 @@ extension PostgresTransaction {
     /// The fingerprint of all rows.
     ///
     /// - Throws: ``Overtaken`` when rows are there that no revision has yet.
-    private func computeFingerprint() throws -> Fingerprint {
+    func computeFingerprint() throws -> Fingerprint {
+        try pg.scanning { try sumOfRows() }
+    }
+
+    private func sumOfRows() throws -> Fingerprint {
         var sum = Fingerprint.none
         for table in schema.tables.compactMap({ table($0.name) }) {
             let rows = try pg.query(
@@ -47,7 +53,13 @@ extension PostgresTransaction {
         return sum
     }
 
-    private func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {
+    /// Refuses to look at rows that are about to be written.
+    private func refusePlanned() throws {
+        guard plan?.planned.isEmpty ?? true else { throw NotPlain() }
+    }
+
+    func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {
+        facts.fingerprints[revision] = nil
         try pg.query(
             """
             INSERT INTO tidemark.fingerprint VALUES ($1, $2::bigint, $3, $4)
@@ -58,8 +70,9 @@ extension PostgresTransaction {
         )
     }
 
-    private func keptFingerprint(at revision: Int64) throws -> Fingerprint? {
-        try pg.text(
+    func keptFingerprint(at revision: Int64) throws -> Fingerprint? {
+        if let known = facts.fingerprints[revision] { return known }
+        return try pg.text(
             """
             SELECT fingerprint FROM tidemark.fingerprint
             WHERE zone = $1 AND revision = $2::bigint AND shape = $3
@@ -68,12 +81,13 @@ extension PostgresTransaction {
         ).flatMap(Fingerprint.init(hex:))
     }
 
-    private var shape: String { ContentHash.of(schema.shape) }
+    var shape: String { served.shape }
 
     // MARK: Ranges
 
     func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
-        try staged.compare(ranges, limits: limits, measured: measured, changeSet: changeSet)
+        try refusePlanned()
+        return try staged.compare(ranges, limits: limits, measured: measured, changeSet: changeSet)
     }
 
     private func measured(_ ranges: [KeyRange]) throws -> [KeyRange] {

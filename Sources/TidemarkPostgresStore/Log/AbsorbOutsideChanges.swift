@@ -8,6 +8,12 @@ import TidemarkStore
 /// transaction, in the order in which they committed.
 extension PostgresTransaction {
     func absorbOutsideChanges() throws {
+        // A group that is answered together has done it when it began.
+        guard plan == nil else { return }
+        if facts.isAbsorbed {
+            facts.isAbsorbed = false
+            return
+        }
         let transactions = try pg.query(
             "SELECT xid FROM tidemark.outside WHERE zone = $1 ORDER BY number NULLS LAST, xid",
             [zoneName]

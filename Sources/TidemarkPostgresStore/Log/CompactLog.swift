@@ -6,6 +6,11 @@ import TidemarkSQLite
 /// stays with the columns of all, and of verdicts the map of ids.
 extension PostgresTransaction {
     func compact(to horizon: Int64) throws {
+        guard plan == nil else { throw NotPlain() }
+        try pg.scanning { try compactLog(to: horizon) }
+    }
+
+    private func compactLog(to horizon: Int64) throws {
         let range = [zoneName, "\(state.horizon)", "\(horizon)"]
         for table in schema.tables.compactMap({ table($0.name) }) {
             try pg.query(

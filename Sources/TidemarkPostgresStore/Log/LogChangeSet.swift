@@ -7,6 +7,7 @@ import TidemarkStore
 /// The log: what a commit changed, as JSON ready to send.
 extension PostgresTransaction {
     func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String {
+        if let plan { return try planLog(envelope, revision: revision, stamp: stamp, in: plan) }
         let overruled = try takeOverruled(revision: revision, author: stamp.device)
         _ = try reduce(.own)
         let body = try logReduced(
@@ -38,16 +39,7 @@ extension PostgresTransaction {
             time: schema.needsTimes ? stamp.time : nil
         )
         let body = try staged.renderReduced(envelope, revision: revision)
-        let entries = try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT json_group_array(json_object('tbl', tbl, 'key', key, 'operation', operation,
-                        'columns', CASE operation WHEN 'update'
-                            THEN (SELECT json_group_array(j.key) FROM json_each(attributes) AS j) END))
-                    FROM temp.tidemark_reduced
-                    """
-            )
-        )
+        let entries = try logEntries(at: revision)
         try pg.query(
             """
             WITH revision AS (
@@ -68,10 +60,8 @@ extension PostgresTransaction {
             ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(i.next, excluded.next)
             """,
             [
-                zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", body, entries ?? "[]",
-                PostgresArray.quoted(
-                    schema.tables.filter { $0.keyKind == .integer }.map(\.name)
-                ),
+                zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", body, entries,
+                integerTables,
             ]
         )
         change(time: max(state.time, stamp.time))
@@ -84,8 +74,34 @@ extension PostgresTransaction {
         return try staged.renderReduced(envelope, revision: revision, authorOf: ord)
     }
 
+    /// The log's entries for the reduced changes, a JSON array.
+    func logEntries(at revision: Int64) throws -> String {
+        try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT json_group_array(json_object('tbl', tbl, 'key', key, 'revision', ?,
+                        'operation', operation, 'columns', CASE operation WHEN 'update'
+                            THEN (SELECT json_group_array(j.key) FROM json_each(attributes) AS j) END))
+                    FROM temp.tidemark_reduced
+                    """
+            ),
+            arguments: [revision]
+        ) ?? "[]"
+    }
+
+    /// The tables whose ids the server gives, as PostgreSQL reads them.
+    var integerTables: String {
+        PostgresArray.quoted(schema.tables.filter { $0.keyKind == .integer }.map(\.name))
+    }
+
     func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool {
-        try pg.query(
+        if let plan {
+            let isPlanned = plan.planned.contains {
+                $0.device == device && $0.revision > revision && $0.revision <= last
+            }
+            if isPlanned { return true }
+        }
+        return try pg.query(
             """
             SELECT EXISTS (SELECT 1 FROM tidemark.revision WHERE zone = $1
                 AND revision > $2::bigint AND revision <= $3::bigint AND device = $4)
@@ -104,6 +120,35 @@ extension PostgresTransaction {
         guard revision < last else {
             return CatchUp(bodies: [], revision: revision, hasMore: false)
         }
+        let committed = min(last, plan?.first ?? last)
+        var missed = CatchUp(bodies: [], revision: revision, hasMore: false)
+        if revision < committed {
+            missed =
+                try knownCatchUp(
+                    after: revision,
+                    through: committed,
+                    limit: limit,
+                    bytesMax: bytesMax,
+                    device: device
+                )
+                ?? askedCatchUp(
+                    after: revision,
+                    through: committed,
+                    limit: limit,
+                    bytesMax: bytesMax,
+                    device: device
+                )
+        }
+        return try withPlanned(missed, through: last, limit: limit, bytesMax: bytesMax)
+    }
+
+    private func askedCatchUp(
+        after revision: Int64,
+        through last: Int64,
+        limit: Int,
+        bytesMax: Int,
+        device: String?
+    ) throws -> CatchUp {
         // One more than asked for tells whether there is more; the sum of the lengths stops
         // earlier.
         let rows = try pg.query(

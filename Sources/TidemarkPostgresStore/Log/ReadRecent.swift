@@ -5,29 +5,19 @@ import TidemarkStore
 
 /// What requests that only ask need of a zone: read without a lock, beside whoever commits.
 extension ZoneConnections {
-    /// What a zone is at for a device, in two statements, whatever the number of revisions.
+    /// What a zone is at for a device, in one round trip, whatever the number of revisions.
     ///
     /// Asked for every request: another node may have committed a moment ago.
     ///
     /// - Returns: nil when another program has written what no revision has, or altered the tables.
     func head(of zone: String, for device: String?) async throws -> ZoneHead? {
         try await reading { pg, served in
-            let position = try CataloguePosition.now(of: served.namespace, zone: zone, pg)
-            guard position == served.position else { return nil }
-            let rows = try pg.query(
-                """
-                SELECT z.epoch, z.revision, z.horizon, z.time,
-                    (SELECT r.chain FROM tidemark.revision AS r
-                        WHERE r.zone = $1 AND r.revision = z.revision),
-                    (SELECT f.fingerprint FROM tidemark.fingerprint AS f
-                        WHERE f.zone = $1 AND f.revision = z.revision AND f.shape = $2),
-                    EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1),
-                    z.notes > 0 AND EXISTS (
-                        SELECT 1 FROM tidemark.overruled AS n WHERE n.zone = $1 AND n.device = $3)
-                FROM tidemark.zone AS z WHERE z.zone = $1
-                """,
-                [zone, ContentHash.of(served.schema.shape), device]
-            )
+            let results = try pg.run([
+                CataloguePosition.statement(of: served.namespace, zone: zone),
+                PostgresStatement(Self.headSQL, [zone, served.shape, device]),
+            ])
+            guard CataloguePosition(results[0]) == served.position else { return nil }
+            let rows = results[1]
             guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
             let row = rows[0]
             guard !row.isTrue(6) else { return nil }
@@ -46,7 +36,20 @@ extension ZoneConnections {
         }
     }
 
-    /// Consecutive change sets that end with the last of a range, oldest first.
+    private static let headSQL = """
+        SELECT z.epoch, z.revision, z.horizon, z.time,
+            (SELECT r.chain FROM tidemark.revision AS r
+                WHERE r.zone = $1 AND r.revision = z.revision),
+            (SELECT f.fingerprint FROM tidemark.fingerprint AS f
+                WHERE f.zone = $1 AND f.revision = z.revision AND f.shape = $2),
+            EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1),
+            z.notes > 0 AND EXISTS (
+                SELECT 1 FROM tidemark.overruled AS n WHERE n.zone = $1 AND n.device = $3)
+        FROM tidemark.zone AS z WHERE z.zone = $1
+        """
+
+    /// Consecutive change sets that end with the last of a range, oldest first; of the first
+    /// revision, which devices are at, at least what it was.
     func recent(
         _ zone: String,
         _ range: ClosedRange<Int64>,
@@ -66,10 +69,10 @@ extension ZoneConnections {
                 """,
                 [
                     zone, "\(range.lowerBound)", "\(range.upperBound)", "\(bytesMax)",
-                    ContentHash.of(served.schema.shape),
+                    served.shape,
                 ]
             )
-            let run = rows.map { row in
+            let sets = rows.map { row in
                 RecentChangeSet(
                     revision: row.integer(0) ?? 0,
                     device: row[1],
@@ -79,7 +82,36 @@ extension ZoneConnections {
                 )
             }
             // Compaction has taken older bodies away.
-            return run.prefix { !$0.body.isEmpty }.reversed()
+            var run = Array(sets.prefix { $0.hasBody })
+            if run.count == range.count - 1 {
+                run.append(try Self.start(range.lowerBound, of: zone, served, pg))
+            }
+            return run.reversed()
         }
+    }
+
+    /// A revision of which there is no change set: the rows were there before, or compaction has
+    /// taken it away.
+    private static func start(
+        _ revision: Int64,
+        of zone: String,
+        _ served: PostgresSchema,
+        _ pg: PostgresConnection
+    ) throws -> RecentChangeSet {
+        let row = try pg.query(
+            """
+            SELECT
+                (SELECT r.chain FROM tidemark.revision AS r
+                    WHERE r.zone = $1 AND r.revision = $2::bigint),
+                (SELECT f.fingerprint FROM tidemark.fingerprint AS f
+                    WHERE f.zone = $1 AND f.revision = $2::bigint AND f.shape = $3)
+            """,
+            [zone, "\(revision)", ContentHash.of(served.schema.shape)]
+        )[0]
+        return RecentChangeSet(
+            startingAt: revision,
+            fingerprint: row[1].flatMap(Fingerprint.init(hex:)),
+            chain: row[0]
+        )
     }
 }

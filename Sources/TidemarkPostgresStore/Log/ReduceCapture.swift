@@ -34,8 +34,14 @@ extension PostgresTransaction {
         if case .outside(let xid) = author { parameters.append(xid) }
         let rows = try pg.query(Self.reduceSQL(author), parameters)
         if rows[0].isTrue(1) { throw Overtaken() }
+        try load(rows[0][0])
+        return rows[0][0] != nil
+    }
+
+    /// Puts reduced changes, a JSON array, into `temp.tidemark_reduced`.
+    func load(_ changes: String?) throws {
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
-        guard let changes = rows[0][0] else { return false }
+        guard let changes else { return }
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, after, base)
@@ -43,7 +49,6 @@ extension PostgresTransaction {
                 FROM json_each(?)
                 """
         ).execute(arguments: [changes])
-        return true
     }
 
     private static func reduceSQL(_ author: Author) -> String {
@@ -52,32 +57,48 @@ extension PostgresTransaction {
         let overtaken =
             if case .own = author {
                 """
-                EXISTS (SELECT 1 FROM tidemark.capture AS m JOIN tidemark.capture AS o
-                    ON o.zone = m.zone AND o.tbl = m.tbl AND o.key = m.key AND o.xid <> m.xid
-                    WHERE m.zone = $1 AND m.xid = pg_current_xact_id())
+                (SELECT bool_or((o.tbl, o.key) IN (SELECT m.tbl, m.key FROM tidemark.capture AS m
+                        WHERE m.zone = $1 AND m.xid = pg_current_xact_id()))
+                    FROM tidemark.capture AS o WHERE o.zone = $1 AND o.xid <> pg_current_xact_id())
                 """
             } else {
                 "false"
             }
         return """
-            WITH captured AS (
-                DELETE FROM tidemark.capture WHERE zone = $1 AND xid = \(author.sql)
-                RETURNING seq, tbl, key, before, after
-            ), span AS (
-                SELECT tbl, key, (array_agg(before ORDER BY seq))[1] AS before,
-                    (array_agg(after ORDER BY seq DESC))[1] AS after
-                FROM captured GROUP BY tbl, key
-            ), reduced AS (
-                SELECT tbl, key,
-                    CASE WHEN before IS NULL THEN 'create' WHEN after IS NULL THEN 'delete' ELSE 'update' END AS operation,
-                    before, after,
-                    CASE WHEN before IS NULL OR after IS NULL THEN after
-                        ELSE tidemark.changes(before, after) END AS attributes
-                FROM span WHERE before IS DISTINCT FROM after
-            )
+            \(reducedSQL(author.sql))
             SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after)
                 ORDER BY tbl, length(key), key), \(overtaken)
             FROM reduced WHERE operation <> 'update' OR attributes <> '{}'
             """
+    }
+
+    /// What this transaction captured, a row a record.
+    static let reducedRowsSQL = """
+        \(reducedSQL("pg_current_xact_id()"))
+        SELECT tbl, key, operation,
+            json_build_array(tbl, key, operation, before, attributes, after)
+        FROM reduced WHERE operation <> 'update' OR attributes <> '{}'
+        ORDER BY tbl, length(key), key
+        """
+
+    /// A derived table `reduced` of what a transaction captured, which is forgotten.
+    private static func reducedSQL(_ xid: String) -> String {
+        """
+        WITH captured AS (
+            DELETE FROM tidemark.capture WHERE zone = $1 AND xid = \(xid)
+            RETURNING seq, tbl, key, before, after
+        ), span AS (
+            SELECT tbl, key, (array_agg(before ORDER BY seq))[1] AS before,
+                (array_agg(after ORDER BY seq DESC))[1] AS after
+            FROM captured GROUP BY tbl, key
+        ), reduced AS (
+            SELECT tbl, key,
+                CASE WHEN before IS NULL THEN 'create' WHEN after IS NULL THEN 'delete' ELSE 'update' END AS operation,
+                before, after,
+                CASE WHEN before IS NULL OR after IS NULL THEN after
+                    ELSE tidemark.changes(before, after) END AS attributes
+            FROM span WHERE before IS DISTINCT FROM after
+        )
+        """
     }
 }

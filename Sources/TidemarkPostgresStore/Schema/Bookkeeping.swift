@@ -74,6 +74,7 @@ enum Bookkeeping {
             merged boolean NOT NULL DEFAULT false,
             PRIMARY KEY (zone, tbl, key, revision)
         );
+        CREATE INDEX IF NOT EXISTS log_revision ON tidemark.log (zone, revision);
         CREATE TABLE IF NOT EXISTS tidemark.verdict (
             zone text COLLATE "C",
             id text COLLATE "C",

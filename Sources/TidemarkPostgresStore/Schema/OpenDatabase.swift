@@ -28,7 +28,7 @@ struct OpenDatabase {
         }
         try pg.execute("BEGIN")
         do {
-            let opened = try prepare()
+            let opened = try pg.scanning { try prepare() }
             try pg.execute("COMMIT")
             return opened
         } catch {

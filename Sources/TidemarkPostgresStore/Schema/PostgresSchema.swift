@@ -11,16 +11,21 @@ struct PostgresSchema: Hashable, Sendable {
     let text: String
     /// Its hash.
     let hash: String
+    /// The hash of what rows are hashed as.
+    let shape: String
     /// By what a transaction tells that it is still the same.
     var position = CataloguePosition(version: 0, fingerprint: "")
     /// PostgreSQL's schema in which the tables are.
     var namespace = ""
+    /// Whether tables have triggers of the app's own, which may write anything.
+    var hasTriggers = false
 
     init(_ schema: SyncSchema, _ tables: [PostgresTable]) throws {
         self.schema = schema
         self.tables = Dictionary(uniqueKeysWithValues: tables.map { ($0.table.name, $0) })
         text = try SchemaText.encode(schema)
         hash = ContentHash.of(text)
+        shape = ContentHash.of(schema.shape)
     }
 
     /// Reads how the tables that are served look in PostgreSQL's catalogue.
@@ -35,6 +40,11 @@ struct PostgresSchema: Hashable, Sendable {
         }
         try self.init(record.schema, tables)
         namespace = record.namespace
+        hasTriggers = try PostgresCatalog.hasTriggers(
+            record.schema.tables.map(\.name),
+            namespace,
+            pg
+        )
         position = try CataloguePosition.now(of: namespace, zone: "", pg)
     }
 }
@@ -76,6 +86,26 @@ enum PostgresCatalog {
             ),
             uniques: try uniques(table, namespace, zoneColumn, pg)
         )
+    }
+
+    /// Whether a table has a trigger or a rule that is not the engine's.
+    static func hasTriggers(
+        _ tables: [String],
+        _ namespace: String,
+        _ pg: PostgresConnection
+    ) throws -> Bool {
+        try pg.query(
+            """
+            SELECT EXISTS (
+                SELECT 1 FROM pg_class AS c LEFT JOIN pg_trigger AS t ON t.tgrelid = c.oid
+                WHERE c.relnamespace = to_regnamespace($1) AND c.relname = ANY ($2::text[])
+                    AND (c.relhasrules OR NOT t.tgisinternal AND t.tgname <> ALL ($3::text[])))
+            """,
+            [
+                SQLText.name(namespace), PostgresArray.quoted(tables),
+                PostgresArray.quoted(CaptureTriggers.names),
+            ]
+        )[0].isTrue(0)
     }
 
     /// The columns of each unique index apart from the key's, by its name.

@@ -95,6 +95,6 @@ enum StagedSet {
     ///
     /// `v` holds the values by column, as texts in PostgreSQL's own spelling.
     static func records(_ parameter: Int, _ alias: String = "s") -> String {
-        "jsonb_to_recordset($\(parameter)::jsonb) AS \(alias) (rec bigint, tbl text, key text, operation text, base bigint, v jsonb)"
+        "jsonb_to_recordset($\(parameter)::jsonb) AS \(alias) (rec bigint, tbl text, key text, operation text, base bigint, seen jsonb, v jsonb)"
     }
 }

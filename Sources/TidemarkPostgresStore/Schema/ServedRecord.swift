@@ -134,14 +134,28 @@ struct CataloguePosition: Hashable, Sendable {
     /// write into the catalogue is not in it.
     let fingerprint: String
 
+    init(version: Int64, fingerprint: String) {
+        (self.version, self.fingerprint) = (version, fingerprint)
+    }
+
+    /// The result of ``statement(of:zone:)``.
+    init(_ rows: PostgresRows) {
+        self.init(version: rows[0].integer(0) ?? 0, fingerprint: rows[0].text(1))
+    }
+
     /// Reads it; no transaction waits for it.
     static func now(
         of namespace: String,
         zone: String,
         _ pg: PostgresConnection
     ) throws -> CataloguePosition {
-        let row = try pg.query(sql, [zone, SQLText.name(namespace)])[0]
-        return CataloguePosition(version: row.integer(0) ?? 0, fingerprint: row.text(1))
+        let statement = statement(of: namespace, zone: zone)
+        return CataloguePosition(try pg.query(statement.sql, statement.parameters))
+    }
+
+    /// The statement that reads it.
+    static func statement(of namespace: String, zone: String) -> PostgresStatement {
+        PostgresStatement(sql, [zone, SQLText.name(namespace)])
     }
 
     /// `$1` is the zone of whoever asks, `$2` PostgreSQL's schema.
@@ -162,7 +176,7 @@ struct CataloguePosition: Hashable, Sendable {
             FROM c JOIN pg_index AS i ON i.indrelid = c.oid WHERE i.indisunique
             UNION ALL
             SELECT hashint8extended(t.oid::bigint, ascii(t.tgenabled::text))
-            FROM c JOIN pg_trigger AS t ON t.tgrelid = c.oid WHERE t.tgname LIKE 'tidemark\\_%'
+            FROM c JOIN pg_trigger AS t ON t.tgrelid = c.oid WHERE NOT t.tgisinternal
         )
         SELECT (SELECT version FROM tidemark.served), count(*) || ' ' || coalesce(sum(hash), 0) FROM entry
         WHERE $1::text IS NOT NULL

@@ -11,14 +11,17 @@ struct BuildSnapshot {
     let pg: PostgresConnection
     let served: PostgresSchema
     let zone: String
+    /// What the rows in the file have changed since; nil: all rows.
+    var base: DeltaBase?
 
     /// The rows that travel at a time.
     private static let batch = 2_000
 
     /// Builds the snapshot at `path`, compressed.
     ///
-    /// - Returns: The file, or nil when another program's changes are in no revision yet, or the
-    ///   tables have been altered: absorb that and try again.
+    /// - Returns: The file; nil when another program's changes are in no revision yet, or the
+    ///   tables have been altered: absorb that and try again. With a base, nil also when all rows
+    ///   are better than a delta.
     func build(at path: String) throws -> SnapshotFile? {
         let plain = path + ".sqlite"
         defer { removeIfThere(plain) }
@@ -70,21 +73,28 @@ struct BuildSnapshot {
             """
             SELECT z.epoch, z.revision, f.fingerprint,
                 EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1),
-                (SELECT version FROM tidemark.served)
+                (SELECT version FROM tidemark.served), z.horizon
             FROM tidemark.zone AS z LEFT JOIN tidemark.fingerprint AS f
                 ON f.zone = $1 AND f.revision = z.revision AND f.shape = $2
             WHERE z.zone = $1
             """,
-            [zone, ContentHash.of(served.schema.shape)]
+            [zone, served.shape]
         )
         guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
         guard !rows[0].isTrue(3), rows[0].integer(4) == served.position.version else { return nil }
+        if let base {
+            let (horizon, revision) = (rows[0].integer(5) ?? 0, rows[0].integer(1) ?? 0)
+            guard base.epoch == rows[0][0], base.revision >= horizon, base.revision < revision,
+                try DeltaRows(pg: pg, served: served, zone: zone, base: base).isWorthwhile()
+            else { return nil }
+        }
         let header = SnapshotFormat.Header(
             zone: zone,
             epoch: rows[0].text(0),
             revision: rows[0].integer(1) ?? 0,
             schema: served.text,
-            fingerprint: rows[0][2]
+            fingerprint: rows[0][2],
+            since: base?.revision
         )
         try SnapshotFormat.write(header, in: db)
         for table in served.schema.tables {
@@ -99,19 +109,20 @@ struct BuildSnapshot {
         let (name, list) = (SQLText.name(table.table.name), SQLText.names(columns))
         try db.execute(sql: "CREATE TABLE main.\(name) (\(list))")
         let values = columns.map { table.kind($0).json(table.column($0, "t")) }
+        let delta = base.map { DeltaRows(pg: pg, served: served, zone: zone, base: $0) }
+        let rows = delta?.isChanged(table, "t") ?? table.inZone("t")
         let order = table.table.key.map { column in
             let collation =
                 [.text, .mixed].contains(table.kind(column)) ? "::text COLLATE \"C\"" : ""
             return table.column(column, "t") + collation
         }
-        try pg.execute(
-            """
+        let declaration = """
             DECLARE rows NO SCROLL CURSOR FOR
             SELECT '[' || \(values.joined(separator: " || ',' || ")) || ']' FROM \(table.name) AS t
-            WHERE \(table.inZone("t").replacingOccurrences(of: "$1", with: SQLText.literal(zone)))
+            WHERE \(rows.replacingOccurrences(of: "$1", with: SQLText.literal(zone)))
             ORDER BY \(order.joined(separator: ", "))
             """
-        )
+        try pg.scanning { try pg.execute(declaration) }
         let decoded = columns.indices.map { "tidemark_decode(value -> \($0))" }
         while true {
             let rows = try pg.rows("FETCH \(Self.batch) FROM rows")
@@ -124,22 +135,41 @@ struct BuildSnapshot {
             ).execute(arguments: ["[\(rows.map { $0.text(0) }.joined(separator: ","))]"])
         }
         try pg.execute("CLOSE rows")
+        guard let gone = try delta?.gone(table) else { return }
+        try db.execute(
+            sql: """
+                INSERT INTO main.\(SnapshotFormat.deleted) (tbl, key)
+                SELECT ?, value FROM json_each(?)
+                """,
+            arguments: [table.table.name, gone]
+        )
     }
 }
 
 /// The snapshot files of each zone.
 actor ZoneSnapshots {
     private let folder: String
+    private let now: @Sendable () -> Int64
     private var caches: [String: SnapshotCache] = [:]
 
-    init(folder: String) { self.folder = folder }
+    init(folder: String, now: @escaping @Sendable () -> Int64) {
+        (self.folder, self.now) = (folder, now)
+    }
 
     func cache(of zone: String) -> SnapshotCache {
         if let cache = caches[zone] { return cache }
         // A zone's name may be anything; a file's may not.
-        let cache = SnapshotCache(besides: "\(folder)/tidemark-\(ContentHash.of(zone).prefix(16))")
+        let cache = SnapshotCache(
+            besides: "\(folder)/tidemark-\(ContentHash.of(zone).prefix(16))",
+            now: now
+        )
         caches[zone] = cache
         return cache
+    }
+
+    /// The file of a tag, if a zone of that name has it.
+    func snapshot(zone: String, tag: String) async -> SnapshotFile? {
+        await caches[zone]?.snapshot(tag: tag)
     }
 
     func release(_ file: SnapshotFile) async {

@@ -95,7 +95,7 @@ package struct RecordWriter {
         try db.cachedStatement(
             sql: """
                 INSERT \(existing == .refuse ? clash : "")INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
-                SELECT \(values.joined(separator: ", ")) FROM \(pivot.sql) AS s WHERE true \(conflict)
+                SELECT \(values.joined(separator: ", ")) FROM \(pivot.inOrder) AS s WHERE true \(conflict)
                 """
         ).execute(arguments: [ord])
     }
@@ -141,6 +141,8 @@ struct StagedPivot {
     ///
     /// Its one parameter is the change set's number.
     let sql: String
+    /// The same, in the order in which the records were staged: for rows that are made.
+    let inOrder: String
     /// How many records have a value, by column.
     let present: [String: Int]
     private let table: SyncedTable
@@ -158,7 +160,8 @@ struct StagedPivot {
             db.cachedStatement(
                 sql: """
                     SELECT c.col, count(*) AS records FROM temp.tidemark_staged AS r
-                    JOIN temp.tidemark_staged_cell AS c USING (rec) WHERE \(filter) GROUP BY c.col
+                    JOIN temp.tidemark_staged_cell AS c ON c.rec = \(StagingTables.cells(of: "r"))
+                    WHERE \(filter) GROUP BY c.col
                     """
             ),
             arguments: [ord]
@@ -170,19 +173,19 @@ struct StagedPivot {
         self.table = table
         var parts: [String] = []
         for column in table.columns.map(\.name) where present[column] != nil {
-            let name = SQLText.literal(column)
-            parts.append(
-                "max(CASE c.col WHEN \(name) THEN c.value END) AS \(SQLText.name("v:" + column))"
-            )
+            let cell =
+                "temp.tidemark_staged_cell WHERE rec = n.cells AND col = \(SQLText.literal(column))"
+            parts.append("(SELECT value FROM \(cell)) AS \(SQLText.name("v:" + column))")
             if present[column] != total {
-                parts.append("max(c.col = \(name)) AS \(SQLText.name("h:" + column))")
+                parts.append("EXISTS (SELECT 1 FROM \(cell)) AS \(SQLText.name("h:" + column))")
             }
         }
-        sql = """
-            (SELECT r.rec, \(parts.joined(separator: ", "))
-            FROM temp.tidemark_staged AS r JOIN temp.tidemark_staged_cell AS c USING (rec)
-            WHERE \(filter) GROUP BY r.rec)
-            """
+        let records =
+            "SELECT r.rec, \(StagingTables.cells(of: "r")) AS cells FROM temp.tidemark_staged AS r WHERE \(filter)"
+        let values = (["n.rec"] + parts).joined(separator: ", ")
+        sql = "(SELECT \(values) FROM (\(records)) AS n)"
+        // The limit keeps the order: without one it would be given up.
+        inOrder = "(SELECT \(values) FROM (\(records) ORDER BY r.rec LIMIT -1) AS n)"
     }
 
     /// The staged value of a column, or another expression for records that have none.

@@ -1,4 +1,5 @@
 import Crypto
+import Foundation
 public import GRDB
 public import TidemarkCore
 
@@ -51,7 +52,7 @@ public enum Digest {
     }
 
     /// Lower-case hexadecimal.
-    private static func hex(_ digest: some Sequence<UInt8>) -> String {
+    static func hex(_ digest: some Sequence<UInt8>) -> String {
         digest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }
 }
@@ -63,5 +64,16 @@ public enum ContentHash {
         SHA256.hash(data: Array(text.utf8)).map {
             String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
         }.joined()
+    }
+}
+
+extension ZoneTag {
+    /// The tag of whoever has the rows of a revision of a history, in tables of a schema.
+    public init(epoch: String, schema: String, revision: Int64, fingerprint: Fingerprint) {
+        // None of them has a line feed in it.
+        let text = "\(epoch)\n\(schema)\n\(revision)\n\(fingerprint.hex)"
+        let bytes = Data(SHA256.hash(data: Array(text.utf8)).prefix(Self.hashLength / 4 * 3))
+        let base64 = bytes.base64EncodedString().replacing("+", with: "-")
+        self.init(revision: revision, hash: base64.replacing("/", with: "_"))
     }
 }

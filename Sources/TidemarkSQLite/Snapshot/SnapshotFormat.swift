@@ -8,6 +8,8 @@ import TidemarkCore
 /// constraints, triggers or indexes, so a reader copies data and never runs anything that came with
 /// the file.
 package enum SnapshotFormat {
+    /// The table of a delta that lists records which are gone, with their keys in canonical JSON.
+    package static let deleted = "tidemark_deleted"
     /// The version of the layout.
     package static let version = 1
 
@@ -23,6 +25,8 @@ package enum SnapshotFormat {
         package let schema: String
         /// The fingerprint of the rows; nil when the server did not know it.
         package let fingerprint: String?
+        /// The revision after which rows changed that are in the file; nil: all rows are.
+        package let since: Int64?
 
         /// Makes a header.
         package init(
@@ -30,10 +34,11 @@ package enum SnapshotFormat {
             epoch: String,
             revision: Int64,
             schema: String,
-            fingerprint: String?
+            fingerprint: String?,
+            since: Int64? = nil
         ) {
             (self.zone, self.epoch, self.revision, self.schema) = (zone, epoch, revision, schema)
-            self.fingerprint = fingerprint
+            (self.fingerprint, self.since) = (fingerprint, since)
         }
     }
 
@@ -41,15 +46,17 @@ package enum SnapshotFormat {
     package static func write(_ header: Header, in db: Database) throws {
         try db.execute(
             sql:
-                "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint)"
+                "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint, since)"
         )
         try db.execute(
-            sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?, ?)",
+            sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?, ?, ?)",
             arguments: [
                 version, header.zone, header.epoch, header.revision, header.schema,
-                header.fingerprint,
+                header.fingerprint, header.since,
             ]
         )
+        guard header.since != nil else { return }
+        try db.execute(sql: "CREATE TABLE \(deleted) (tbl, key)")
     }
 
     /// Reads the header of a snapshot file, the main database of the connection.
@@ -75,7 +82,8 @@ package enum SnapshotFormat {
             epoch: epoch,
             revision: revision,
             schema: schema,
-            fingerprint: row["fingerprint"]
+            fingerprint: row["fingerprint"],
+            since: value(row, "since")
         )
     }
 

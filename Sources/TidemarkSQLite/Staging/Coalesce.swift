@@ -11,19 +11,20 @@ package enum Coalesce {
         let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
         let gone = planted(PlantedBug.coalescesDeletionAway) ? "'update'" : "'delete'"
         // `base` keeps the number of the record's last deletion: what came before it no longer
-        // counts.
+        // counts. Whatever only one set touches keeps its cells where they are.
         try db.cachedStatement(
             sql: """
-                INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, base)
+                INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, base, cells)
                 SELECT ?1, tbl, key, CASE WHEN last = coalesce(gone, -1) THEN \(gone)
-                    WHEN coalesce(made, -1) > coalesce(gone, -1) THEN 'create' ELSE 'update' END, coalesce(gone, -1)
+                    WHEN coalesce(made, -1) > coalesce(gone, -1) THEN 'create' ELSE 'update' END, coalesce(gone, -1),
+                    iif(touches = 1, last, NULL)
                 FROM (
-                    SELECT tbl, key, max(rec) AS last,
+                    SELECT tbl, key, count(*) AS touches, max(rec) AS last,
                         max(rec) FILTER (WHERE operation = 'delete') AS gone,
                         max(rec) FILTER (WHERE operation = 'create') AS made
                     FROM temp.tidemark_staged WHERE ord IN (SELECT value FROM json_each(?2))
                     GROUP BY tbl, key
-                ) ORDER BY tbl, key
+                ) ORDER BY tbl, CAST(key AS INTEGER), key
                 """
         ).execute(arguments: [target, list])
         try db.cachedStatement(
@@ -34,7 +35,7 @@ package enum Coalesce {
                 JOIN temp.tidemark_staged AS s ON s.tbl = n.tbl AND s.key = n.key AND s.rec >= n.base
                     AND s.ord IN (SELECT value FROM json_each(?2))
                 JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec
-                WHERE n.ord = ?1 ORDER BY s.rec DESC
+                WHERE n.ord = ?1 AND n.cells IS NULL ORDER BY s.rec DESC
                 """
         ).execute(arguments: [target, list])
     }

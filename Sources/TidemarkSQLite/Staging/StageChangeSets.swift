@@ -387,7 +387,7 @@ package struct ChangeSetStaging {
     }
 
     /// The key's own columns, as cells like the others.
-    static func keyCellSQL(where condition: String = "true") -> String {
+    package static func keyCellSQL(where condition: String = "true") -> String {
         """
         INSERT INTO temp.tidemark_staged_cell (rec, col, value)
         SELECT a.rec, k.col, CASE

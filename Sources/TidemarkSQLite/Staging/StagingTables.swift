@@ -5,6 +5,7 @@ package import GRDB
 /// `tidemark_staged_set` holds a change set as text, `tidemark_staged` what it does to which
 /// record, `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the
 /// server what devices send, the device what the server answers and what its own outbox replays.
+/// A record whose values are another's names that one in `cells`, instead of a copy.
 /// A device puts values of columns that only its file has aside in `tidemark_held` meanwhile.
 /// `tidemark_answered` holds the members of an answer's change sets that are not tables.
 package enum StagingTables {
@@ -21,7 +22,8 @@ package enum StagingTables {
             key TEXT NOT NULL,
             old_key TEXT,
             base INTEGER,
-            attributes TEXT
+            attributes TEXT,
+            cells INTEGER
         );
         CREATE UNIQUE INDEX temp.tidemark_staged_record ON tidemark_staged (ord, tbl, key);
         CREATE INDEX temp.tidemark_staged_by_key ON tidemark_staged (tbl, key);
@@ -37,10 +39,16 @@ package enum StagingTables {
         CREATE TEMP TABLE tidemark_assigned (
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;
+        CREATE INDEX temp.tidemark_assigned_permanent ON tidemark_assigned (tbl, permanent);
         CREATE TEMP TABLE tidemark_held (
             tbl TEXT, key TEXT, col TEXT, value, PRIMARY KEY (tbl, key, col)
         ) WITHOUT ROWID;
         """
+
+    /// The number under which the cells of a staged record lie, given the alias of its row.
+    package static func cells(of alias: String) -> String {
+        "coalesce(\(alias).cells, \(alias).rec)"
+    }
 
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {

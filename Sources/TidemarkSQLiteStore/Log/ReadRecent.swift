@@ -64,7 +64,8 @@ package struct ReadRecent {
         )
     }
 
-    /// Consecutive change sets that end with the last of a range, oldest first.
+    /// Consecutive change sets that end with the last of a range, oldest first; of the first
+    /// revision, which devices are at, at least what it was.
     package func changeSets(
         _ range: ClosedRange<Int64>,
         bytesMax: Int
@@ -96,6 +97,27 @@ package struct ReadRecent {
                 )
             )
         }
+        if run.count == range.count - 1 { run.append(try start(range.lowerBound)) }
         return run.reversed()
+    }
+
+    /// A revision of which there is no change set: the rows came with the file, or compaction has
+    /// taken it away.
+    private func start(_ revision: Int64) throws -> RecentChangeSet {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT (SELECT chain FROM tidemark_revision WHERE revision = ?1),
+                        (SELECT fingerprint FROM tidemark_fingerprint
+                            WHERE revision = ?1 AND shape = ?2)
+                    """
+            ),
+            arguments: [revision, shape]
+        )
+        return RecentChangeSet(
+            startingAt: revision,
+            fingerprint: (row?[1] as String?).flatMap(Fingerprint.init(hex:)),
+            chain: row?[0]
+        )
     }
 }

@@ -12,10 +12,12 @@ import TidemarkStore
 package struct SnapshotBuilder {
     let zonePath: String
     let schema: SyncSchema
+    /// What the rows in the file have changed since; nil: all rows.
+    let base: DeltaBase?
 
     /// Makes a builder for the zone's file at a path.
-    package init(zonePath: String, schema: SyncSchema) {
-        (self.zonePath, self.schema) = (zonePath, schema)
+    package init(zonePath: String, schema: SyncSchema, since base: DeltaBase? = nil) {
+        (self.zonePath, self.schema, self.base) = (zonePath, schema, base)
     }
 
     /// Builds the snapshot at `path`, compressed.
@@ -39,7 +41,8 @@ package struct SnapshotBuilder {
 
     /// Copies the rows into a new SQLite file, not compressed.
     ///
-    /// - Returns: What it holds, or nil when changes from outside wait.
+    /// - Returns: What it holds; nil when changes from outside wait, or when all rows are better
+    ///   than a delta.
     package func copy(to plain: String) throws -> SnapshotFormat.Header? {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
@@ -65,6 +68,9 @@ package struct SnapshotBuilder {
         guard try Int.fetchOne(db, sql: "SELECT count(*) FROM zone.tidemark_capture") == 0,
             let zone = try Row.fetchOne(db, sql: "SELECT * FROM zone.tidemark_zone")
         else { return nil }
+        if let base, try !DeltaRows(db: db, schema: schema).list(since: base, in: zone) {
+            return nil
+        }
         let header = SnapshotFormat.Header(
             zone: zone["name"],
             epoch: zone["epoch"],
@@ -77,7 +83,8 @@ package struct SnapshotBuilder {
                     SELECT fingerprint FROM zone.tidemark_fingerprint WHERE revision = ? AND shape = ?
                     """,
                 arguments: [zone["revision"] as Int64, ContentHash.of(schema.shape)]
-            )
+            ),
+            since: base?.revision
         )
         try SnapshotFormat.write(header, in: db)
         for table in schema.tables { try copy(table, in: db) }
@@ -87,6 +94,7 @@ package struct SnapshotBuilder {
     private func copy(_ table: SyncedTable, in db: Database) throws {
         let (name, columns) = (SQLText.name(table.name), SQLText.names(table.columns.map(\.name)))
         try db.execute(sql: "CREATE TABLE main.\(name) (\(columns))")
+        if base != nil { return try DeltaRows(db: db, schema: schema).copy(table) }
         try db.execute(
             sql: """
                 INSERT INTO main.\(name) (\(columns))

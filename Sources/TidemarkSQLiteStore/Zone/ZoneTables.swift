@@ -68,6 +68,7 @@ enum ZoneTables {
             merged INTEGER NOT NULL DEFAULT 0,
             PRIMARY KEY (tbl, key, revision)
         ) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS tidemark_log_revision ON tidemark_log (revision);
         CREATE TABLE IF NOT EXISTS tidemark_verdict (
             id TEXT PRIMARY KEY,
             device TEXT,

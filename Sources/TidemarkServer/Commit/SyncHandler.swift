@@ -41,6 +41,7 @@ public struct SyncHandler: Sendable {
         }
         let start = try transaction.zone()
         try admit(request, to: start, in: transaction)
+        let missed = try catchUp(request, at: start, in: transaction)
         try transaction.recallIdentities(device: request.device)
 
         var verdicts: [Outcome] = []
@@ -54,13 +55,6 @@ public struct SyncHandler: Sendable {
             if let revision = outcome.revision { accepted.append(revision) }
             verdicts.append(outcome)
         }
-        let missed = try transaction.catchUp(
-            after: request.maxRevision,
-            through: start.revision,
-            limit: min(request.limit ?? limits.revisionsPerAnswerMax, limits.revisionsPerAnswerMax),
-            bytesMax: limits.catchUpBytesMax,
-            device: request.isSettled ? nil : request.device
-        )
         try checkSettled(request, missed, in: transaction)
         let end = missed.hasMore ? missed.revision : try transaction.zone().revision
         let notes = try request.device.map {
@@ -111,6 +105,37 @@ public struct SyncHandler: Sendable {
         try check(request, against: zone, in: transaction)
         try checkLap(request, in: transaction)
         try compareFingerprint(request, against: zone, in: transaction)
+    }
+
+    /// What others have changed; a device that is far behind is told to take a delta instead, whose
+    /// cost depends on the records that changed, not on how often.
+    ///
+    /// Nothing of the request has been looked at yet; it comes again after the delta.
+    private func catchUp(
+        _ request: SyncRequest,
+        at zone: ZoneState,
+        in transaction: some StoreTransaction
+    ) throws -> CatchUp {
+        let takesDelta =
+            request.takesDelta && request.limit == nil && request.schema == zone.schema
+        let bytesMax = takesDelta ? limits.deltaBytesMin : limits.catchUpBytesMax
+        let limit = min(request.limit ?? .max, limits.revisionsPerAnswerMax)
+        let missed = try transaction.catchUp(
+            after: request.maxRevision,
+            through: zone.revision,
+            limit: limit,
+            bytesMax: bytesMax,
+            device: request.isSettled ? nil : request.device
+        )
+        let isMuch =
+            missed.hasMore && missed.bodies.count < limit
+            || missed.bodies.reduce(0) { $0 + $1.utf8.count } > bytesMax
+        guard takesDelta, isMuch else { return missed }
+        throw TidemarkError(
+            .snapshotRequired,
+            "More has changed since revision \(request.maxRevision) than change sets are good for.",
+            fix: "Take GET /snapshot with `since`, and go on from its revision."
+        )
     }
 
     /// Takes a step of compaction when enough revisions are older than the limits keep.

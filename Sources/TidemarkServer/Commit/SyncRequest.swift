@@ -74,6 +74,8 @@ public struct SyncRequest: Hashable, Sendable {
     public let overruled: Int64
     /// Whether every change set of the device has been answered, and the answer taken in.
     public let isSettled: Bool
+    /// Whether the device takes a file of what has changed in place of many change sets.
+    public let takesDelta: Bool
     /// Which of the device's exchanges this is, when it keeps count.
     public let lap: Lap?
     /// A question in place of change sets.
@@ -94,6 +96,7 @@ public struct SyncRequest: Hashable, Sendable {
         overruled: Int64 = 0,
         fingerprint: Fingerprint? = nil,
         isSettled: Bool = false,
+        takesDelta: Bool = false,
         lap: Lap? = nil,
         question: Question? = nil,
         changeSets: [Envelope]
@@ -102,6 +105,6 @@ public struct SyncRequest: Hashable, Sendable {
         (self.schema, self.limit, self.changeSets) = (schema, limit, changeSets)
         (self.wait, self.overruled) = (wait, overruled)
         (self.isSettled, self.lap, self.question) = (isSettled, lap, question)
-        self.fingerprint = fingerprint
+        (self.fingerprint, self.takesDelta) = (fingerprint, takesDelta)
     }
 }

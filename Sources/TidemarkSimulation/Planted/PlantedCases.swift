@@ -54,6 +54,7 @@ extension PlantedCase {
         PlantedCase(.capturesWhatItApplies, rule: 16, "D", seed: 1),
         PlantedCase(.appliesOnTopOfEdits, rule: 16, "D", seed: 1),
         PlantedCase(.forgetsToReplay, rule: 16, "D", seed: 1),
+        PlantedCase(.believesAnyTag, rule: 17, "A", .otherTag),
         PlantedCase(.carriesOldFingerprint, rule: 17, "D", seed: 1),
         PlantedCase(.believesItsBooks, rule: 17, "D", .corrupted),
         PlantedCase(.evictsUniqueHolder, rule: 18, "D", seed: 5),

@@ -198,6 +198,26 @@ extension Scenario {
         return Finding("rule 17", device.name, "syncs with a row that is not the server's")
     }
 
+    /// A device with other rows at the zone's revision asks in short whether there is news.
+    static let otherTag = Scenario(name: "a short question about other rows") { world in
+        let device = world[1]
+        let outgoing = try world.nextRequest(of: device)
+        guard let short = outgoing.short else {
+            throw Finding("live", device.name, "does not ask in short")
+        }
+        // Now the server knows the fingerprint of its rows.
+        _ = try world.server.handle(outgoing.body, crash: .never)
+        let others = DeviceCore.Short(
+            device: short.device,
+            tag: ZoneTag(revision: short.tag.revision, hash: String(short.tag.hash.reversed())),
+            nothingNew: short.nothingNew
+        )
+        let request = ZoneRequest(.sync, body: outgoing.body)
+        let answers = try world.server.handle([request], shorts: [others], crash: .never)
+        guard case .success = answers[0] else { return nil }
+        return Finding("rule 17", "server", "takes another tag for that of its rows")
+    }
+
     /// A server that has lost most of its rows answers as if they had been deleted.
     static let emptied = Scenario(name: "an answer that deletes nearly everything") { world in
         let device = world[1]

@@ -39,13 +39,15 @@ package final class Journal {
 
     func add(_ entry: Entry) { entries.append(entry) }
 
-    /// Adds requests that were answered in one transaction, which is as if one after another.
+    /// Adds requests that were answered in one transaction, which is as if one after another; a
+    /// short one as if it had been asked in full, once it was.
     func add(_ group: [ZoneRequest], _ results: [Result<ZoneAnswer, any Error>]) throws {
         for (request, result) in zip(group, results) {
             let answer: Result<[UInt8], TidemarkError>
             do {
                 answer = .success(try result.get().body)
             } catch let error as TidemarkError {
+                guard error.code != .fullRequestRequired else { continue }
                 answer = .failure(error)
             }
             add(

@@ -13,11 +13,13 @@ public struct Counters: Hashable, Sendable {
         case garbled = "garbled answers"
         case staleRequests = "late requests"
         case sharedCommits = "shared commits"
+        case unchanged, shortAnswers = "short answers"
+        case askedInFull = "asked in full"
         case conflicts, accepted, retried
         case deviceCrashes = "device crashes"
         case serverCrashes = "server crashes"
         case diskFaults = "disk faults"
-        case partitions, pages, snapshots
+        case partitions, pages, snapshots, deltas
         case secondProcesses = "second processes"
         case joins, migrations
         case revisions
@@ -79,7 +81,7 @@ public enum Profile: String, CaseIterable, Sendable {
     public var required: [Counters.Name] {
         let always: [Counters.Name] = [
             .edits, .outsideEdits, .serverEdits, .deletes, .conflicts, .accepted, .retried, .pages,
-            .sharedCommits,
+            .sharedCommits, .unchanged, .shortAnswers, .askedInFull,
         ]
         let network: [Counters.Name] = [
             .lostRequests, .lostAnswers, .doubled, .garbled, .retries, .partitions,

@@ -1,3 +1,4 @@
+import Tidemark
 import TidemarkCore
 import TidemarkHistory
 import TidemarkServer
@@ -8,14 +9,20 @@ extension World {
     private static let timeout: Int64 = 30_000_000
 
     /// A request leaves a device.
-    func send(_ body: [UInt8], from device: SimulatedDevice, process: Int, number: Int) {
+    func send(
+        _ outgoing: DeviceCore.Outgoing,
+        from device: SimulatedDevice,
+        process: Int,
+        number: Int
+    ) {
         decisions.begin(.carry)
         counters[.requests] += 1
         let message = Message(
             device: device.number,
             process: process,
             number: number,
-            body: body
+            body: outgoing.body,
+            short: outgoing.short
         )
         // Whatever happens to it, at some time the device gives up.
         schedule(.answer(message, .failure(Self.unreachable)), after: Self.timeout)
@@ -78,18 +85,26 @@ extension World {
         crash: SimulatedServer.Crash
     ) throws -> [Result<[UInt8], TidemarkError>] {
         let requests = group.map { ZoneRequest(.sync, body: $0.body) }
-        let results = try server.handle(requests, crash: crash) { db, index, result in
+        let shorts = group.map(\.short)
+        let results = try server.handle(requests, shorts: shorts, crash: crash) {
+            db,
+            index,
+            result in
             try recorder.served(db, request: group[index].number, outcome(of: result))
         }
         return try zip(group, results).map { message, result in
             switch result {
             case .success(let answer):
+                if let short = message.short {
+                    counters[short.nothingNew == answer.body ? .unchanged : .shortAnswers] += 1
+                }
                 let text = String(decoding: answer.body, as: UTF8.self)
                 trace.add(answer.body)
                 note("server answers \(message.number)", ": \(text)")
                 return .success(answer.body)
             case .failure(let error as TidemarkError):
                 note("server refuses \(message.number): \(error.code.rawValue)", " \(error)")
+                if error.code == .fullRequestRequired { counters[.askedInFull] += 1 }
                 // As it travels: what the wire does not carry is lost.
                 return .failure(WireError(error).tidemarkError)
             case .failure(let error): throw error

@@ -67,6 +67,8 @@ struct Plan {
         var (server, device) = (Limits.standard, Limits.standard)
         server.revisionsPerAnswerMax = decisions.pick([1_000, 1_000, 5, 1])
         server.catchUpBytesMax = decisions.pick([8 << 20, 8 << 20, 700])
+        // Drawn along with the one before, so that the worlds of known seeds stay what they are.
+        server.deltaBytesMin = server.revisionsPerAnswerMax == 5 ? 300 : 1 << 20
         device.changeSetsPerRequestMax = decisions.pick([10_000, 10_000, 3, 1])
         device.outgoingBytesTarget = decisions.pick([8 << 20, 8 << 20, 400])
         return (server, device)

@@ -1,4 +1,5 @@
 import GRDB
+import Tidemark
 import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
@@ -49,11 +50,13 @@ final class SimulatedServer {
         try handle([ZoneRequest(.fingerprints, body: body)], crash: .never)[0].get().body
     }
 
-    /// Answers requests of several devices in one transaction.
+    /// Answers requests of several devices in one transaction; of those that are short, `group` has
+    /// what their devices would have said in full.
     ///
     /// `look` sees the file after each of them, unless it is never committed.
     func handle(
         _ group: [ZoneRequest],
+        shorts: [DeviceCore.Short?] = [],
         crash: Crash,
         look: (Database, Int, Result<ZoneAnswer, any Error>) throws -> Void = { _, _, _ in }
     ) throws -> [Result<ZoneAnswer, any Error>] {
@@ -61,7 +64,11 @@ final class SimulatedServer {
         try inTransaction { db in
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
             for (index, request) in group.enumerated() {
-                results += try pull(request, db) ?? handler.handle([request], in: transaction)
+                if let short = shorts.isEmpty ? nil : shorts[index] {
+                    results.append(try news(short, request, db))
+                } else {
+                    results += try pull(request, db) ?? handler.handle([request], in: transaction)
+                }
                 if crash != .beforeCommit { try look(db, index, results[index]) }
             }
             let isDone = crash != .beforeCommit && GroupHandler.isWorthCommitting(results)
@@ -83,15 +90,43 @@ final class SimulatedServer {
         guard let pull = try reading.get() else { return nil }
         let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
         guard let head = try file.head(for: pull.device) else { return nil }
-        var outcome = recent.answer(pull, at: head, limits: limits)
-        if case .load(let range) = outcome {
-            recent.take(try file.changeSets(range, bytesMax: limits.catchUpBytesMax), at: head)
-            outcome = recent.answer(pull, at: head, limits: limits)
-        }
+        let outcome = try remembering(file, head) { $0.answer(pull, at: head, limits: limits) }
         guard case .answer(let answer) = outcome else { return nil }
         let body = Array(answer.text.utf8)
         try compare(body, request, db)
         return [.success(ZoneAnswer(body: body))]
+    }
+
+    /// Answers a short question, for which there is nothing but what lies in memory, as its device
+    /// understands the answer.
+    private func news(
+        _ short: DeviceCore.Short,
+        _ request: ZoneRequest,
+        _ db: Database
+    ) throws -> Result<ZoneAnswer, any Error> {
+        let refusal = TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
+        let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
+        guard let head = try file.head(for: short.device) else { return .failure(refusal) }
+        let outcome = try remembering(file, head) {
+            $0.news(for: short.device, since: short.tag, at: head, limits: limits)
+        }
+        guard case .answer(let answer) = outcome else { return .failure(refusal) }
+        let isNews = answer.maxRevision > short.tag.revision
+        let body = isNews ? Array(answer.text.utf8) : short.nothingNew
+        try compare(body, request, db)
+        return .success(ZoneAnswer(body: body))
+    }
+
+    /// Lets what lies in memory be judged, and loads what it lacks.
+    private func remembering(
+        _ file: ReadRecent,
+        _ head: ZoneHead,
+        _ judge: (RecentChangeSets) -> PullAnswer
+    ) throws -> PullAnswer {
+        let outcome = judge(recent)
+        guard case .load(let range) = outcome else { return outcome }
+        recent.take(try file.changeSets(range, bytesMax: limits.catchUpBytesMax), at: head)
+        return judge(recent)
     }
 
     /// Looks whether the tables would have given the same answer, byte for byte.
@@ -99,12 +134,28 @@ final class SimulatedServer {
         var slow: [UInt8]?
         try db.inSavepoint {
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
-            slow = try handler.handle([request], in: transaction).first?.get().body
+            let results = try handler.handle([request], in: transaction)
+            if case .success(let answer) = results.first {
+                slow = answer.body
+            }
             return .rollback
         }
         guard slow == body else {
             throw Finding("live", "server", "memory answered otherwise than the tables would")
         }
+    }
+
+    /// Copies what has changed since into a snapshot file.
+    ///
+    /// - Returns: Whether that is less than all rows.
+    func delta(since base: DeltaBase, to path: String) throws -> Bool {
+        let known = try database.read {
+            try ZoneTransaction($0, schema: schema, now: Self.now).zone().schema
+        }
+        guard known == base.schema else { return false }
+        let zone = storage.path(of: Self.fileName)
+        return try SnapshotBuilder(zonePath: zone, schema: schema, since: base).copy(to: path)
+            != nil
     }
 
     /// Copies the zone into a snapshot file.

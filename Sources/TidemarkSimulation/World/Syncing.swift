@@ -35,15 +35,16 @@ extension World {
         case .send(let outgoing):
             requests += 1
             trace.add(outgoing.body)
+            let short = outgoing.short.map { " in short, \($0.tag.entityTag)" } ?? ""
             note(
-                "\(device.name) sends request \(requests)",
+                "\(device.name) sends request \(requests)\(short)",
                 ": \(String(decoding: outgoing.body, as: UTF8.self))"
             )
             device.processes[process].exchange = (requests, outgoing)
             try recorder.sent(outgoing.body, by: device, number: requests)
-            send(outgoing.body, from: device, process: process, number: requests)
+            send(outgoing, from: device, process: process, number: requests)
         case .compare(let question): try compare(question, device, process)
-        case .fetchSnapshot: try fetchSnapshot(device, process)
+        case .fetchSnapshot(_, let base): try fetchSnapshot(device, process, since: base)
         case .fetchSchema: try fetchSchema(device, process)
         }
         return true
@@ -163,7 +164,11 @@ extension World {
 
     // MARK: Snapshots
 
-    private func fetchSnapshot(_ device: SimulatedDevice, _ process: Int) throws {
+    private func fetchSnapshot(
+        _ device: SimulatedDevice,
+        _ process: Int,
+        since base: DeltaBase?
+    ) throws {
         decisions.begin(.carry)
         guard device.isReachable, server.isUp else {
             _ = try fail(device, process, Self.unreachable, during: nil)
@@ -177,18 +182,26 @@ extension World {
         try server.snapshot(to: storage.path(of: name))
         try recorder.served(server, request: nil, .success(nil))
         try keeper.writeWithoutTransaction { try recorder.madeSnapshot($0) }
+        // Whether all rows are taken or a delta, they must come to the same.
+        let delta = "delta-\(device.number)"
+        try storage.remove(delta)
+        let deltaKeeper = try storage.open(delta)
+        let isDelta =
+            try base.map { try server.delta(since: $0, to: storage.path(of: delta)) } ?? false
+        if isDelta { counters[.deltas] += 1 }
         var failure: TidemarkError?
         do {
-            let events = try device.step(process) {
-                try $0.took(snapshotAt: storage.path(of: name), in: $1)
-            }
+            let path = storage.path(of: isDelta ? delta : name)
+            let events = try device.step(process) { try $0.took(snapshotAt: path, in: $1) }
             try count(events ?? [], [])
             try recorder.stepped(device, "snapshot")
         } catch let error as TidemarkError {
             failure = error
         }
         try keeper.close()
+        try deltaKeeper.close()
         try storage.remove(name)
+        try storage.remove(delta)
         if let failure {
             _ = try fail(device, process, failure, during: nil)
         } else {

@@ -32,6 +32,8 @@ final class World {
         let process: Int
         let number: Int
         let body: [UInt8]
+        /// What travels instead of the body, when a few bytes do.
+        var short: DeviceCore.Short?
         /// The requests that were sent before it arrived tell whether it is late.
         var isCopy = false
         /// Whether its answer was cut on the way.

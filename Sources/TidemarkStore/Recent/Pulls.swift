@@ -52,6 +52,23 @@ package final class Pulls: Sendable {
         return Array(answer.text.utf8)
     }
 
+    /// What is new for a device that has the rows of a tag; nil when only the store can tell.
+    package func news(
+        zone: String,
+        device: String,
+        since tag: ZoneTag
+    ) async throws -> News? {
+        let limits = limits
+        let answer = try await answer(to: device, zone: zone) {
+            $0.news(for: device, since: tag, at: $1, limits: limits)
+        }
+        guard let answer, let fingerprint = answer.fingerprint else { return nil }
+        metrics.pulled(lag: answer.maxRevision - tag.revision)
+        guard answer.maxRevision > tag.revision else { return .nothing }
+        let end = ZoneTag(of: answer.zone, revision: answer.maxRevision, fingerprint)
+        return .answer(Array(answer.text.utf8), end)
+    }
+
     /// Whether a request is to be held for news, as ``TidemarkServer/SyncHandler`` would judge;
     /// nil when the store has to.
     package func hold(_ body: [UInt8], zone: String) async throws -> Held? {
@@ -82,8 +99,20 @@ package final class Pulls: Sendable {
     // MARK: Private
 
     private func answer(_ request: SyncRequest, zone: String) async throws -> SyncAnswer? {
-        guard let head = try await head(zone, request.device) else { return nil }
-        var outcome = judge(request, head, zone)
+        let limits = limits
+        return try await answer(to: request.device, zone: zone) {
+            $0.answer(request, at: $1, limits: limits)
+        }
+    }
+
+    /// Lets what lies in memory be judged, and loads what it lacks.
+    private func answer(
+        to device: String?,
+        zone: String,
+        _ judge: (RecentChangeSets, ZoneHead) -> PullAnswer
+    ) async throws -> SyncAnswer? {
+        guard let head = try await head(zone, device) else { return nil }
+        var outcome = judge(zones.withLock { $0.recent(zone) }, head)
         guard case .load(let range) = outcome else {
             metrics.lookedUp(isHit: outcome.answer != nil)
             return outcome.answer
@@ -91,7 +120,7 @@ package final class Pulls: Sendable {
         metrics.lookedUp(isHit: false)
         let run = try await missing(range, of: zone, at: head)
         zones.withLock { $0.take(run, of: zone, at: head) }
-        outcome = judge(request, head, zone)
+        outcome = judge(zones.withLock { $0.recent(zone) }, head)
         return outcome.answer
     }
 
@@ -113,13 +142,8 @@ package final class Pulls: Sendable {
             if isAuthentic { return run }
         }
         let run = try await load(zone, range, bytesMax)
-        shared.keep(run, of: name)
+        shared.keep(run.filter(\.hasBody), of: name)
         return run
-    }
-
-    private func judge(_ request: SyncRequest, _ head: ZoneHead, _ zone: String) -> PullAnswer {
-        let recent = zones.withLock { $0.recent(zone) }
-        return recent.answer(request, at: head, limits: limits)
     }
 }
 

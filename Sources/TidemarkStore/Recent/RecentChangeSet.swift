@@ -32,6 +32,21 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
         (self.chain, self.body) = (chain, body)
     }
 
+    /// Makes what is known of a revision whose change set is not to be had: devices that are at it
+    /// do not need that.
+    package init(startingAt revision: Int64, fingerprint: Fingerprint?, chain: String?) {
+        self.init(
+            revision: revision,
+            device: nil,
+            fingerprint: fingerprint,
+            chain: chain ?? "",
+            body: ""
+        )
+    }
+
+    /// Whether the change set itself is here.
+    package var hasBody: Bool { !body.isEmpty }
+
     /// Whether this is what came after a history of that chain.
     package func follows(_ previous: String) -> Bool {
         chain == Self.chain(after: previous, revision: revision, device: device, body: body)

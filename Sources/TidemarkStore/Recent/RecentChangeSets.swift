@@ -65,6 +65,8 @@ package struct RecentChangeSets: Sendable {
         } else if last.revision == head.state.revision {
             entries = run
         }
+        // Only the first revision may be without its change set.
+        if let start = entries.lastIndex(where: { !$0.hasBody }) { entries.removeFirst(start) }
         bytes = entries.reduce(0) { $0 + $1.body.utf8.count }
         trim()
     }

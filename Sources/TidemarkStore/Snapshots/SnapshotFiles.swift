@@ -10,13 +10,16 @@ extension SnapshotFile {
         _ header: SnapshotFormat.Header,
         at path: String
     ) throws -> SnapshotFile {
-        try GzipFile.compress(plain, to: path, level: 1)
+        var hash = RunningHash()
+        try GzipFile.compress(plain, to: path, level: 1) { hash.take($0) }
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
         return SnapshotFile(
             path: path,
             byteCount: (attributes[.size] as? NSNumber)?.int64Value ?? 0,
             epoch: header.epoch,
-            revision: header.revision
+            revision: header.revision,
+            hash: hash.text,
+            since: header.since
         )
     }
 }

@@ -13,12 +13,13 @@ struct SnapshotPlace: Sendable {
         stem = ".\(url.lastPathComponent).snapshot-"
     }
 
-    /// The path of this process's snapshot of a zone in a state.
+    /// The path of this process's n-th file of a zone in a state: a snapshot, or a delta.
     ///
     /// The epoch tells zones of several databases apart, which may share name and folder.
-    func path(of zone: ZoneState) -> String {
+    func path(of zone: ZoneState, build: Int, since revision: Int64? = nil) -> String {
         let history = "\(zone.epoch.prefix(18))-\(zone.revision)-\(zone.schema.prefix(8))"
-        return "\(directory)/\(stem)\(process)-\(history).gz"
+        let kind = revision.map { "-since-\($0)" } ?? ""
+        return "\(directory)/\(stem)\(process)-\(history)\(kind)-\(build).gz"
     }
 
     /// Removes the files of servers that were killed.

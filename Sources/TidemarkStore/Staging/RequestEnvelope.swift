@@ -47,6 +47,9 @@ package struct RequestEnvelope {
                 "an array of change sets, possibly empty"
             )
         }
+        guard [nil, "true", "false"].contains(row["delta"] as String?) else {
+            throw Self.error("delta is no truth value.", "true, or left out")
+        }
         (self.row, self.revision, changeSets) = (row, revision, row["sets"])
         numbers = (
             try Self.number("limit", from: 1, in: row, "the most revisions that you want"),
@@ -70,6 +73,7 @@ package struct RequestEnvelope {
             overruled: numbers.overruled ?? 0,
             fingerprint: fingerprint,
             isSettled: exchange.isSettled,
+            takesDelta: (row["delta"] as String?) == "true",
             lap: exchange.lap,
             question: exchange.question,
             changeSets: sets
@@ -93,6 +97,7 @@ package struct RequestEnvelope {
             ?1 ->> '$.overruled' AS overruled,
             CASE json_type(?1, '$.wait') WHEN 'integer' THEN typeof(?1 ->> '$.wait')
                 ELSE json_type(?1, '$.wait') END AS wait_type, ?1 ->> '$.wait' AS wait,
+            json_type(?1, '$.delta') AS delta,
             coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
             coalesce(?1 -> '$.changeSets', '[]') AS sets
         """

@@ -1,0 +1,25 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Copies rows out of the attached snapshot.
+enum SnapshotRows {
+    /// Copies all that it has of a table: the columns that the file's table has too.
+    static func copy(
+        _ table: SyncedTable,
+        _ difference: SchemaDifference,
+        in db: Database
+    ) throws {
+        let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
+        let own = table.columns.map(\.name).filter { !unserved.contains($0) }
+        let names = difference.wireNames[table.name, default: [:]]
+        let (name, columns) = (SQLText.name(table.name), SQLText.names(own))
+        let wire = SQLText.names(own.map { names[$0] ?? $0 })
+        // LIMIT -1 keeps SQLite from its bulk transfer, which skips the bookkeeping of deferred
+        // references.
+        try db.execute(
+            sql:
+                "INSERT INTO main.\(name) (\(columns)) SELECT \(wire) FROM snapshot.\(name) LIMIT -1"
+        )
+    }
+}

@@ -1,0 +1,28 @@
+/// Which bytes of a file an answer says that it holds: `bytes FIRST-LAST/TOTAL`.
+struct ContentRange: Hashable {
+    let first: Int64
+    let last: Int64
+    let total: Int64
+
+    /// Everything of a file from one byte on.
+    init(from first: Int64, of total: Int64) {
+        (self.first, last, self.total) = (first, total - 1, total)
+    }
+
+    /// Reads a header; nil when it says anything else, or what cannot be.
+    init?(_ header: String) {
+        let parts = header.split(separator: " ", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0].lowercased() == "bytes" else { return nil }
+        let numbers = parts[1].split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "/" }
+            .map(Self.number)
+        guard numbers.count == 3, let first = numbers[0], let last = numbers[1],
+            let total = numbers[2], first <= last, last < total,
+            header.hasSuffix("-\(last)/\(total)")
+        else { return nil }
+        (self.first, self.last, self.total) = (first, last, total)
+    }
+
+    private static func number(_ digits: Substring) -> Int64? {
+        digits.utf8.allSatisfy { (48...57).contains($0) } ? Int64(digits) : nil
+    }
+}

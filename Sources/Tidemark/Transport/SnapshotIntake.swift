@@ -1,0 +1,80 @@
+internal import AsyncHTTPClient
+internal import NIOCore
+internal import NIOHTTP1
+internal import TidemarkGzip
+
+/// What has arrived of a snapshot: the state that a download takes from one connection to the next.
+///
+/// The decompressor goes on with the next byte, whichever connection brings it, so what was
+/// received is nowhere kept compressed, and the bound on the decompressed size is one for all.
+final class SnapshotIntake {
+    /// The longest tag that is sent back, in bytes.
+    private static let tagBytesMax = 1 << 10
+
+    /// The compressed bytes of the file so far.
+    private(set) var received: Int64 = 0
+    /// The compressed bytes of the whole file, if known.
+    private(set) var total: Int64?
+    /// The file's strong tag, quotes included; nil: it cannot be asked for the rest.
+    private(set) var tag: String?
+
+    private let address: ServerAddress
+    private let file: PartFile
+    private let bytesMax: Int
+    private var gunzip: Gunzip
+
+    init(address: ServerAddress, file: PartFile, bytesMax: Int) {
+        (self.address, self.file, self.bytesMax) = (address, file, bytesMax)
+        gunzip = Gunzip(bytesMax: bytesMax)
+    }
+
+    /// Takes an answer's head: a whole file, whatever came before, or the rest of this one.
+    func begin(_ head: HTTPClientResponse) async throws {
+        let type = head.headers.first(name: "Content-Type") ?? "no content type"
+        guard type.lowercased().hasPrefix("application/gzip") else {
+            throw address.foreign("a page of \(type)")
+        }
+        if head.status == .partialContent { try goOn(head) } else { try await beginAnew(head) }
+    }
+
+    /// Takes the next bytes.
+    func take(_ piece: ByteBuffer) async throws {
+        received += Int64(piece.readableBytes)
+        guard received <= total ?? .max else { throw address.foreign("more than it announced") }
+        gunzip.feed(Array(piece.readableBytesView))
+        while let block = try gunzip.next() { try await file.write(block) }
+    }
+
+    /// Says that the answer has come to its end.
+    func finish() throws {
+        try gunzip.finish()
+        guard received == total ?? received else {
+            throw address.foreign("less than it announced")
+        }
+    }
+
+    private func beginAnew(_ head: HTTPClientResponse) async throws {
+        if received > 0 {
+            try await file.empty()
+            gunzip = Gunzip(bytesMax: bytesMax)
+            received = 0
+        }
+        total = head.headers.first(name: "Content-Length").flatMap { Int64($0) }
+        tag = head.headers.first(name: "ETag").flatMap {
+            $0.hasPrefix("\"") && $0.utf8.count <= Self.tagBytesMax ? $0 : nil
+        }
+    }
+
+    /// Goes on with this file, if these are exactly the bytes that are missing.
+    private func goOn(_ head: HTTPClientResponse) throws {
+        guard head.headers.first(name: "ETag") == tag else {
+            throw address.foreign("a part of another file")
+        }
+        guard let range = head.headers.first(name: "Content-Range").flatMap(ContentRange.init),
+            range == ContentRange(from: received, of: total ?? range.total),
+            Int64(head.headers.first(name: "Content-Length") ?? "\(range.total - received)")
+                == range.total - received
+        else { throw address.foreign("another part than was asked for") }
+        total = range.total
+    }
+}

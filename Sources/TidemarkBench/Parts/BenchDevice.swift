@@ -1,0 +1,31 @@
+import GRDB
+import Tidemark
+
+/// A device's file, open, and its engine.
+final class BenchDevice: Sendable {
+    let path: String
+    let database: DatabasePool
+    let engine: SyncEngine
+    private let transport: CountingTransport
+
+    /// Opens a file that has joined.
+    init(path: String, url: String) async throws {
+        self.path = path
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        database = try DatabasePool(path: path, configuration: configuration)
+        transport = CountingTransport(try HTTPTransport(url: url))
+        engine = try await SyncEngine(database, server: url, transport: transport)
+    }
+
+    /// How many requests it has made.
+    var requests: Int { transport.requests }
+
+    /// Runs SQL as an app, in one transaction.
+    func write(_ sql: String) async throws {
+        try await database.write { try $0.execute(sql: sql) }
+    }
+
+    /// Closes the file.
+    func close() throws { try database.close() }
+}

@@ -1,0 +1,29 @@
+import Foundation
+
+/// A folder of a benchmark's own; it goes with the last who uses it.
+final class BenchFolder: Sendable {
+    private let url: URL
+
+    /// Makes the folder in another one.
+    init(in parent: String) throws {
+        url = URL(filePath: parent).appending(path: "tidemark-bench-\(RandomID.text())")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    }
+
+    /// A path for a new file.
+    func path(_ name: String = RandomID.text()) -> String {
+        url.appending(path: "\(name).sqlite").path
+    }
+
+    /// A copy of a file that nobody has open.
+    func copy(of template: String) throws -> String {
+        let path = path()
+        try FileManager.default.copyItem(atPath: template, toPath: path)
+        return path
+    }
+
+    deinit {
+        // What is left behind in a folder for temporary files harms nobody.
+        try? FileManager.default.removeItem(at: url)
+    }
+}

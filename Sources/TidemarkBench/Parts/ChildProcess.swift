@@ -1,0 +1,124 @@
+import Foundation
+import Synchronization
+import TidemarkCore
+
+/// This program, run again as a process of its own.
+final class ChildProcess: @unchecked Sendable {
+    // `init` alone changes the process; all else is locked, or a stream.
+
+    /// What it says, line by line.
+    private let lines: AsyncStream<String>
+    private let ends: AsyncStream<Int32>
+    private let process = Process()
+    private let said = Mutex<[String]>([])
+    private let peak = Mutex<Int?>(nil)
+
+    /// Starts it.
+    init(_ arguments: [String]) throws {
+        let output = Pipe()
+        let (lines, says) = AsyncStream.makeStream(of: String.self)
+        let (ends, ended) = AsyncStream.makeStream(of: Int32.self)
+        (self.lines, self.ends) = (lines, ends)
+        process.executableURL = Bundle.main.executableURL
+        process.arguments = arguments
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let number = process.processIdentifier
+        Thread.detachNewThread { [weak self] in
+            Self.read(output.fileHandleForReading) { line in
+                self?.said.withLock { $0.append(line) }
+                says.yield(line)
+            }
+            says.finish()
+            ended.yield(Self.wait(for: number))
+            ended.finish()
+        }
+        Thread.detachNewThread { [weak self] in
+            // When it has ended, nobody can tell its memory any more.
+            while self?.look() != nil { usleep(2_000) }
+        }
+    }
+
+    deinit { terminate() }
+
+    /// What the system tells of it.
+    var status: ProcessStatus { ProcessStatus(process.processIdentifier) }
+
+    /// The most memory that it was seen to have at a time, also after its end.
+    var peakBytes: Int? { peak.withLock { $0 } }
+
+    /// Waits for a line that contains a text.
+    func line(with text: String) async throws -> String {
+        for await line in lines where line.contains(text) { return line }
+        throw failure("it ended without \"\(text)\"")
+    }
+
+    /// What it ends with when it has got no answer in time, and may be run again.
+    static let unanswered: Int32 = 4
+
+    /// Waits for its end, which must be a good one, or else that it has got no answer.
+    ///
+    /// - Returns: Whether it was a good one.
+    @discardableResult
+    func finished(orUnanswered mayBeRunAgain: Bool = false) async throws -> Bool {
+        for await status in ends where status != 0 {
+            guard mayBeRunAgain, status == Self.unanswered else {
+                throw failure("it ended with \(status)")
+            }
+            return false
+        }
+        return true
+    }
+
+    /// Asks it to end.
+    func terminate() {
+        if process.isRunning { kill(process.processIdentifier, SIGTERM) }
+    }
+
+    private func failure(_ reason: String) -> TidemarkError {
+        TidemarkError(
+            .internalFailure,
+            "A process of the benchmark failed: \(reason).",
+            fix: "It said: \(said.withLock { $0.joined(separator: " ") })"
+        )
+    }
+
+    // MARK: Watching
+
+    /// Looks at its memory; nil when there is nothing to see.
+    private func look() -> Int? {
+        guard let bytes = status.peakBytes else { return nil }
+        return peak.withLock { peak in
+            peak = max(peak ?? 0, bytes)
+            return peak
+        }
+    }
+
+    private static func read(_ file: FileHandle, _ line: (String) -> Void) {
+        var rest = Data()
+        while case let block = file.availableData, !block.isEmpty {
+            rest += block
+            while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+                line(String(decoding: rest[..<end], as: UTF8.self))
+                rest = Data(rest[(end + 1)...])
+            }
+        }
+        if !rest.isEmpty { line(String(decoding: rest, as: UTF8.self)) }
+    }
+
+    /// Waits for a process, and leaves it for Foundation to collect, which has been seen to miss an
+    /// end where many files are open.
+    private static func wait(for process: Int32) -> Int32 {
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 {
+            guard errno == EINTR else { return 0 }
+        }
+        #if os(Linux)
+        return info._sifields._sigchld.si_status
+        #else
+        return info.si_status
+        #endif
+    }
+}

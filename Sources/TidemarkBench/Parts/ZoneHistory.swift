@@ -1,0 +1,40 @@
+import Foundation
+import Tidemark
+
+/// Makes a zone older: change sets of one row each, sent as fast as the server takes them.
+struct ZoneHistory {
+    let url: String
+    /// How many rows the zone has; they are changed in turn.
+    let rows: Int
+
+    private static let setsPerRequest = 1_000
+
+    private struct Head: Decodable { let maxRevision: Int64 }
+
+    /// Adds so many revisions to a zone that is at its first.
+    func add(_ revisions: Int) async throws {
+        let transport = try HTTPTransport(url: url)
+        let device = RandomID.text()
+        for first in stride(from: 1, through: revisions, by: Self.setsPerRequest) {
+            let sets = (first..<min(first + Self.setsPerRequest, revisions + 1)).map(changeSet)
+            let body = """
+                {"maxRevision":\(first),"limit":1,"device":"\(device)","changeSets":[\
+                \(sets.joined(separator: ","))]}
+                """
+            let answer = try await transport.sync(zone: "main", body: Array(body.utf8))
+            let head = try JSONDecoder().decode(Head.self, from: Data(answer))
+            try Agreement.require(head.maxRevision == Int64(first + sets.count)) {
+                "the zone is at revision \(head.maxRevision) after \(first + sets.count - 1) changes"
+            }
+        }
+    }
+
+    /// The n-th change of all; what it builds on is the one before of the same row.
+    private func changeSet(_ number: Int) -> String {
+        let (id, base) = (1 + (number - 1) % rows, max(1, 1 + number - rows))
+        return """
+            {"id":"\(RandomID.text())","item":{"update":[\(id)],"attributes":\
+            {"\(id)":{"amount":\(number),"revision":\(base)}}}}
+            """
+    }
+}

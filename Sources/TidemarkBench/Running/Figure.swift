@@ -1,0 +1,51 @@
+import Foundation
+
+/// Something else that was measured, by its name.
+package struct Figure: Hashable, Sendable, Encodable {
+    /// What is counted.
+    package enum Unit: String, Hashable, Sendable, Encodable {
+        case count
+        case bytes
+        case seconds
+    }
+
+    /// What it is.
+    package let name: String
+    /// How much of it.
+    package let value: Double
+    /// What is counted.
+    package let unit: Unit
+
+    /// Makes a figure.
+    init(_ name: String, _ value: Double, _ unit: Unit) {
+        (self.name, self.value, self.unit) = (name, value, unit)
+    }
+
+    /// The medians of figures of the same name, in the order in which the names came.
+    static func medians(of samples: [Sample]) -> [Figure] {
+        let first = samples.first?.figures ?? []
+        return first.map { figure in
+            let values = samples.flatMap(\.figures).filter { $0.name == figure.name }.map(\.value)
+            return Figure(figure.name, Spread(values).median, figure.unit)
+        }
+    }
+}
+
+extension Figure.Unit {
+    /// A number of this unit, for people.
+    func text(_ value: Double) -> String {
+        switch self {
+        case .count: value == value.rounded() ? "\(Int(value))" : String(format: "%.2f", value)
+        case .bytes: Self.bytes(value)
+        case .seconds: BenchTable.time(value)
+        }
+    }
+
+    private static func bytes(_ value: Double) -> String {
+        switch abs(value) {
+        case ..<1_024: String(format: "%.0f bytes", value)
+        case ..<1_048_576: String(format: "%.1f KiB", value / 1_024)
+        default: String(format: "%.1f MiB", value / 1_048_576)
+        }
+    }
+}

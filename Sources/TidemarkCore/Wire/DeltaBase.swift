@@ -1,0 +1,14 @@
+/// What a device has whole, so that a file of the rows changed since is enough for it.
+public struct DeltaBase: Hashable, Sendable {
+    /// The history.
+    public let epoch: String
+    /// The revision that the rows are at.
+    public let revision: Int64
+    /// The hash of the zone's schema as the device knows it.
+    public let schema: String
+
+    /// Makes a base.
+    public init(epoch: String, revision: Int64, schema: String) {
+        (self.epoch, self.revision, self.schema) = (epoch, revision, schema)
+    }
+}

@@ -1,0 +1,67 @@
+import TidemarkCore
+import TidemarkSQLite
+
+/// The rows of a delta: those of the records that the log names after a revision, in the
+/// transaction of a ``BuildSnapshot``.
+struct DeltaRows {
+    let pg: PostgresConnection
+    let served: PostgresSchema
+    let zone: String
+    let base: DeltaBase
+
+    /// How many of a zone's rows a changed record has to stand for; see the embedded store.
+    private static let rowsPerRecordMin = 2
+
+    /// Whether most of the zone's rows have not changed.
+    func isWorthwhile() throws -> Bool {
+        let changed =
+            try pg.query(
+                """
+                SELECT count(*) FROM (SELECT DISTINCT tbl, key FROM tidemark.log
+                    WHERE zone = $1 AND revision > $2::bigint) AS changed
+                """,
+                [zone, "\(base.revision)"]
+            )[0].integer(0) ?? 0
+        var left = changed * Int64(Self.rowsPerRecordMin)
+        for table in served.schema.tables where left > 0 {
+            guard let stored = served.tables[table.name] else { continue }
+            let rows = try pg.query(
+                """
+                SELECT count(*) FROM (SELECT 1 FROM \(stored.name) AS t
+                    WHERE $1::text IS NOT NULL AND \(stored.inZone("t")) LIMIT $2::bigint) AS found
+                """,
+                [zone, "\(left)"]
+            )
+            left -= rows[0].integer(0) ?? 0
+        }
+        return left <= 0
+    }
+
+    /// The condition that a row's record has changed; the zone is the parameter `$1`.
+    func isChanged(_ table: PostgresTable, _ alias: String) -> String {
+        """
+        EXISTS (SELECT 1 FROM tidemark.log AS k
+            WHERE \(named(table)) AND \(KeySet.match(table, alias)))
+        """
+    }
+
+    /// The keys of the records of a table that are gone, a JSON array of canonical JSON.
+    func gone(_ table: PostgresTable) throws -> String {
+        try pg.query(
+            """
+            SELECT coalesce(json_agg(k.key ORDER BY k.key), '[]') FROM (
+                SELECT DISTINCT k.key FROM tidemark.log AS k WHERE \(named(table))) AS k
+            LEFT JOIN \(table.name) AS t ON \(KeySet.match(table, "t"))
+            WHERE $1::text IS NOT NULL AND t.tableoid IS NULL
+            """,
+            [zone]
+        )[0].text(0)
+    }
+
+    private func named(_ table: PostgresTable) -> String {
+        """
+        k.zone = \(SQLText.literal(zone)) AND k.tbl = \(table.literal)
+            AND k.revision > \(base.revision)
+        """
+    }
+}

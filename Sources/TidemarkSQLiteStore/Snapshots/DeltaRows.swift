@@ -1,0 +1,75 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// The rows of a delta: those of the records that the log names after a revision, in the
+/// transaction of a ``SnapshotBuilder``, with the zone's file attached as `zone`.
+struct DeltaRows {
+    let db: Database
+    let schema: SyncSchema
+
+    /// How many of a zone's rows a changed record has to stand for: with fewer, all rows are
+    /// quicker made, sent and taken than a selection, and one file serves everybody.
+    private static let rowsPerRecordMin = 2
+
+    /// Lists the records that changed.
+    ///
+    /// - Returns: Whether they are fit for a delta: the log reaches back so far, and most rows have
+    ///   not changed.
+    func list(since base: DeltaBase, in zone: Row) throws -> Bool {
+        let (horizon, revision) = (zone["horizon"] as Int64, zone["revision"] as Int64)
+        guard base.epoch == zone["epoch"], base.revision >= horizon, base.revision < revision
+        else { return false }
+        try EngineConnection.prepare(db, schema: schema)
+        try db.execute(
+            sql: """
+                CREATE TEMP TABLE tidemark_changed AS SELECT DISTINCT tbl, key
+                FROM zone.tidemark_log INDEXED BY tidemark_log_revision WHERE revision > ?
+                """,
+            arguments: [base.revision]
+        )
+        let changed = try Int.fetchOne(db, sql: "SELECT count(*) FROM temp.tidemark_changed") ?? 0
+        return try hasRows(atLeast: changed * Self.rowsPerRecordMin)
+    }
+
+    /// Copies the rows of a table's changed records, and notes the records that are gone.
+    func copy(_ table: SyncedTable) throws {
+        let (name, columns) = (SQLText.name(table.name), table.columns.map(\.name))
+        let match = KeySQL.match(table, key: "c.key", alias: "t.")
+        let values = columns.map { "t.\(SQLText.name($0))" }.joined(separator: ", ")
+        let order = table.key.map { "t.\(SQLText.name($0))" }.joined(separator: ", ")
+        try db.execute(
+            sql: """
+                INSERT INTO main.\(name) (\(SQLText.names(columns)))
+                SELECT \(values) FROM temp.tidemark_changed AS c CROSS JOIN zone.\(name) AS t
+                    ON \(match) WHERE c.tbl = ? ORDER BY \(order)
+                """,
+            arguments: [table.name]
+        )
+        try db.execute(
+            sql: """
+                INSERT INTO main.\(SnapshotFormat.deleted) (tbl, key)
+                SELECT c.tbl, c.key FROM temp.tidemark_changed AS c
+                WHERE c.tbl = ? AND NOT EXISTS (SELECT 1 FROM zone.\(name) AS t WHERE \(match))
+                """,
+            arguments: [table.name]
+        )
+    }
+
+    /// Whether the zone has so many rows; looks at no more than that.
+    private func hasRows(atLeast wanted: Int) throws -> Bool {
+        var left = wanted
+        for table in schema.tables where left > 0 {
+            left -=
+                try Int.fetchOne(
+                    db,
+                    sql: """
+                        SELECT count(*) FROM (
+                            SELECT 1 FROM zone.\(SQLText.name(table.name)) LIMIT ?)
+                        """,
+                    arguments: [left]
+                ) ?? 0
+        }
+        return left <= 0
+    }
+}

@@ -1,0 +1,145 @@
+import Synchronization
+import Testing
+import TidemarkCore
+import TidemarkTestSupport
+
+@testable import Tidemark
+
+/// When a device asks in a few words, and what it does when that is not understood.
+@Suite struct ShortQuestionsTests {
+    private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
+
+    private func cluster() throws -> Cluster {
+        try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (1, 'first')")
+    }
+
+    @Test(arguments: [ErrorCode.methodNotAllowed, .unknownPath, .malformedRequest])
+    func `an older server is asked once in short, then in full, and misses nothing`(
+        code: ErrorCode
+    ) async throws {
+        let cluster = try cluster()
+        let way = Refusing(InProcessTransport(to: cluster.service), code)
+        let (anna, ben) = (
+            try await cluster.device("anna"), try await cluster.device("ben", over: way)
+        )
+        for number in 1...3 {
+            try await anna.write("UPDATE notes SET text = '\(number)'")
+            try await anna.engine.sync()
+            try await ben.engine.sync()
+            #expect(try await ben.rows("SELECT text FROM notes") == ["\(number)"])
+        }
+        #expect(way.questions == 1)
+        #expect(way.real.faults.requests.count == 3)
+    }
+
+    @Test(arguments: [ErrorCode.fullRequestRequired, .invalidResponse])
+    func `rule 21: a server that wants everything in full is asked in short ever less often`(
+        code: ErrorCode
+    ) async throws {
+        let cluster = try cluster()
+        let way = Refusing(InProcessTransport(to: cluster.service), code)
+        let ben = try await cluster.device("ben", over: way)
+        for _ in 0..<100 { try await ben.engine.sync() }
+        // Twice at once, then after 4, 8, 16, 32 and 64 others.
+        #expect(way.questions == 6)
+        #expect(way.real.faults.requests.count == 100)
+        // One answer, and all is as it was.
+        way.code = nil
+        for _ in 0..<80 { try await ben.engine.sync() }
+        let asked = way.real.faults.questions.count
+        #expect(asked > 1)
+        try await ben.engine.sync()
+        #expect(way.real.faults.questions.count == asked + 1)
+    }
+
+    @Test(arguments: [ErrorCode.unreachable, .unavailable, .storageFailed, .unknownZone])
+    func `an error that is not about the form ends the sync, and nothing is asked twice`(
+        code: ErrorCode
+    ) async throws {
+        let cluster = try cluster()
+        let way = Refusing(InProcessTransport(to: cluster.service), code)
+        let ben = try await cluster.device("ben", over: way)
+        let error = await #expect(throws: TidemarkError.self) { try await ben.engine.sync() }
+        #expect(error?.code == code)
+        #expect(way.real.faults.requests.isEmpty)
+        way.code = nil
+        try await ben.engine.sync()
+        #expect(way.real.faults.requests.isEmpty)
+    }
+
+    @Test func `what the device takes for "nothing new" is what the server says to many words`()
+        async throws
+    {
+        let cluster = try cluster()
+        let ben = try await cluster.device("ben")
+        let outgoing = try await ben.database.write { db in
+            try DeviceCore(limits: .standard).prepareRequest(
+                db,
+                boundaries: [],
+                changeSetsMax: 100,
+                checksRows: true,
+                now: SyncEngine.Environment.system.now(),
+                newID: SyncEngine.Environment.system.newID
+            )
+        }
+        let short = try #require(outgoing.short)
+        let full = try await cluster.service.sync(zone: "main", body: outgoing.body)
+        #expect(short.nothingNew == full)
+        #expect(
+            try await cluster.service.news(zone: "main", device: short.device, since: short.tag)
+                == .nothing
+        )
+    }
+
+    @Test func `a device that waits for an answer, or has edits, asks nothing in short`()
+        async throws
+    {
+        let cluster = try cluster()
+        let ben = try await cluster.device("ben")
+        try await ben.write("UPDATE notes SET text = 'mine'")
+        ben.transport.faults.add(.answerLost)
+        await #expect(throws: TidemarkError.self) { try await ben.engine.sync() }
+        try await ben.engine.sync()
+        #expect(ben.transport.faults.questions.isEmpty)
+        try await ben.engine.sync()
+        #expect(ben.transport.faults.questions.count == 1)
+        try await cluster.converge(ben)
+    }
+
+    @Test func `A5: an edit that is made while a short question travels is sent after it`()
+        async throws
+    {
+        let cluster = try cluster()
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        ben.transport.faults.whileInFlight { try await ben.write("UPDATE notes SET text = 'mine'") }
+        try await ben.engine.sync()
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT text FROM notes") == ["mine"])
+    }
+}
+
+/// A way to the server on which nobody understands short questions, while it has a code.
+private final class Refusing: ForwardingTransport {
+    let real: InProcessTransport
+    private let state: Mutex<(code: ErrorCode?, questions: Int)>
+
+    init(_ real: InProcessTransport, _ code: ErrorCode) {
+        self.real = real
+        state = Mutex((code, 0))
+    }
+
+    var questions: Int { state.withLock(\.questions) }
+
+    var code: ErrorCode? {
+        get { state.withLock(\.code) }
+        set { state.withLock { $0.code = newValue } }
+    }
+
+    func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
+        if let code {
+            state.withLock { $0.questions += 1 }
+            throw TidemarkError(code, "No.", fix: "Ask otherwise.")
+        }
+        return try await real.news(zone: zone, device: device, since: tag)
+    }
+}
