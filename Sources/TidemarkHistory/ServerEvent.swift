@@ -82,8 +82,8 @@ public struct Reply: Sendable {
     public let changeSet: String?
     /// The revision that it became; nil for a conflict.
     public let revision: Int64?
-    /// All of it, as it stands in the answer.
-    public let body: String
+    /// All of it, as it stands in the answer; nil where ids alone came back.
+    public let body: String?
     /// For a conflict: each record of the truth, with its columns without the key's; nil: there is
     /// none.
     public let truth: [RecordID: Cells?]
@@ -97,7 +97,7 @@ public struct Reply: Sendable {
     public init(
         changeSet: String?,
         revision: Int64?,
-        body: String,
+        body: String?,
         truth: [RecordID: Cells?] = [:],
         reasons: [(record: RecordID, rule: String)] = []
     ) {

@@ -54,5 +54,11 @@ struct Regression: Sendable, CustomTestStringConvertible {
             found:
                 "the recorder took a new connection for the old one, whose count it happened to have"
         ),
+        Regression(
+            seed: 7191,
+            rounds: 40,
+            found:
+                "a new row whose key is its reference kept the temporary id when nothing was rewound"
+        ),
     ]
 }

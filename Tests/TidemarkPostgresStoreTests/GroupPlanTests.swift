@@ -131,6 +131,24 @@ import TidemarkPostgresStore
         #expect(answers[2].contains(#""rank":201"#))
     }
 
+    @Test(arguments: ["a_touch", "z_touch"])
+    func `an edit is not lost when a trigger that runs before or after ours notes it in the row`(
+        name: String
+    ) async throws {
+        let answers = try await answers(
+            to: [
+                Self.request(1, #"{"team":{"update":[1],"attributes":{"1":{"name":"mine"}}}}"#),
+                Self.request(2, #"{"tag":{"create":["red"]}}"#),
+            ],
+            besides: """
+                CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
+                    $$ BEGIN UPDATE public.team SET rank = rank + 100 WHERE id = NEW.id; RETURN NULL; END $$;
+                CREATE TRIGGER \(name) AFTER UPDATE OF name ON team FOR EACH ROW EXECUTE FUNCTION touch()
+                """
+        )
+        #expect(answers[0].contains(#""name":"mine""#) && answers[0].contains(#""rank":101"#))
+    }
+
     @Test func `each change set of a device builds on those before it in its request`() async throws
     {
         let id = { (number: Int) in "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))" }

@@ -15,6 +15,8 @@ struct AnswerEnvelope {
     let staging: ChangeSetStaging
     /// The fingerprint that the rows have at `maxRevision`.
     let fingerprint: Fingerprint?
+    /// Whether own change sets come with their new ids alone.
+    let echoesIds: Bool
 
     /// Reads the envelope.
     ///
@@ -39,6 +41,7 @@ struct AnswerEnvelope {
                         coalesce(?1 ->> '$.more', 0) AS more, ?1 -> '$.changeSets' AS sets,
                         CASE json_type(?1, '$.schema') WHEN 'text' THEN ?1 ->> '$.schema' END AS schema,
                         coalesce(?1 -> '$.overruled', '[]') AS overruled,
+                        coalesce(?1 ->> '$.echo' = 'ids', 0) AS ids,
                         CASE json_type(?1, '$.fingerprint') WHEN 'text' THEN ?1 ->> '$.fingerprint' END AS fingerprint
                     WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
                         AND typeof(?1 ->> '$.maxRevision') = 'integer'
@@ -46,6 +49,7 @@ struct AnswerEnvelope {
                         AND coalesce(json_type(?1, '$.more'), 'false') IN ('true', 'false')
                         AND json_type(?1, '$.changeSets') = 'array'
                         AND coalesce(json_type(?1, '$.overruled'), 'array') = 'array'
+                        AND coalesce(?1 ->> '$.echo', 'all') IN ('all', 'ids')
                         AND NOT EXISTS (SELECT 1 FROM json_each(?1) GROUP BY key HAVING count(*) > 1)
                     """
             ),
@@ -69,7 +73,7 @@ struct AnswerEnvelope {
         maxRevision = revision
         hasMore = row["more"]
         (changeSets, overruled) = (row["sets"], row["overruled"])
-        schema = row["schema"]
+        (schema, echoesIds) = (row["schema"], row["ids"])
         guard !hasMore || revision > file.revision else {
             throw TidemarkError(
                 .invalidResponse,
@@ -91,6 +95,9 @@ struct AnsweredSets {
     let stream: [Int]
     /// Those of them that are not the device's own.
     let foreign: [Int]
+
+    /// Whether the answer brings nothing at all.
+    var isEmpty: Bool { stream.isEmpty && accepted.isEmpty && refused.isEmpty }
 
     /// Sorts the staged change sets, whose form ``AnswerCheck`` has found right.
     ///

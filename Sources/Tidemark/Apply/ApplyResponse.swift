@@ -59,24 +59,21 @@ struct ApplyResponse {
         try DeviceClock.receiveStaged(db)
         let answered = try AnsweredSets(after: requested, through: envelope.maxRevision, in: db)
         var applied = Applied(revision: envelope.maxRevision, hasMore: envelope.hasMore)
-        try DeviceFile.whileApplying(db) {
-            let pending = PendingChanges(db: db, schema: file.schema)
-            applied.events += try editedMeanwhile(answered)
-            try pending.rewind()
-            try check.newIdsAreFree()
-            applied.events += try write(answered, envelope)
-            applied.events += try settle(answered)
-            applied.events += try keepOverruled(envelope, newID: newID)
-            try pending.refreshBase()
-            try pending.replay()
-            try OwnReferences(db: db, schema: file.schema).settle()
+        if envelope.echoesIds {
+            guard let events = try confirm(answered, envelope, outgoing) else {
+                return Applied(revision: file.revision, isStale: true, needsEcho: true)
+            }
+            applied.events = events
+        } else if answered.isEmpty, envelope.overruled == "[]" {
+            try compare(file.fingerprint, with: envelope)
+        } else {
+            applied.events = try rewrite(answered, envelope, check, newID: newID)
         }
-        try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(arguments: [
-            envelope.maxRevision
-        ])
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET contact = ?").execute(arguments: [
-            Timestamp.text(now)
-        ])
+        if envelope.maxRevision != requested {
+            try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(
+                arguments: [envelope.maxRevision])
+        }
+        try DeviceFile.noteContact(now, in: db)
         if case .lap(let lap) = outgoing.exchange { try laps.finish(lap, in: db) }
         applied.settledCount = answered.accepted.count + answered.refused.count
         applied.hasPending =
@@ -84,6 +81,51 @@ struct ApplyResponse {
                 db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")
             ) ?? false
         return applied
+    }
+
+    /// Rewinds, writes, settles and replays.
+    private func rewrite(
+        _ answered: AnsweredSets,
+        _ envelope: AnswerEnvelope,
+        _ check: AnswerCheck,
+        newID: () -> UUID
+    ) throws -> [SyncEvent] {
+        var events: [SyncEvent] = []
+        try DeviceFile.whileApplying(db) {
+            let pending = PendingChanges(db: db, schema: file.schema)
+            events += try editedMeanwhile(answered)
+            try pending.rewind()
+            try check.newIdsAreFree()
+            events += try write(answered, envelope)
+            events += try settle(answered)
+            events += try keepOverruled(envelope, newID: newID)
+            try pending.refreshBase()
+            try pending.replay()
+            try OwnReferences(db: db, schema: file.schema).settle()
+        }
+        return events
+    }
+
+    /// Takes in that everything was committed as it was sent; nil when that does not suffice.
+    private func confirm(
+        _ answered: AnsweredSets,
+        _ envelope: AnswerEnvelope,
+        _ outgoing: DeviceCore.Outgoing
+    ) throws -> [SyncEvent]? {
+        guard outgoing.takesIds, let fingerprint = envelope.fingerprint, comparesFingerprint,
+            answered.foreign.isEmpty, answered.refused.isEmpty,
+            answered.accepted.count == answered.stream.count, !answered.stream.isEmpty
+        else {
+            throw AnswerCheck.inapplicable("it brings ids alone where rows are due.")
+        }
+        var events: [SyncEvent]?
+        try DeviceFile.whileApplying(db) {
+            events = try ConfirmSent(db: db, file: file, limits: limits).take(
+                answered,
+                leadingTo: fingerprint
+            )
+        }
+        return events
     }
 
     private func stage(_ envelope: AnswerEnvelope) throws {
@@ -223,10 +265,7 @@ struct ApplyResponse {
             try Outbox.remove(item.id, in: db)
         }
         if !answered.accepted.isEmpty { try kept.prune() }
-        if planted(PlantedBug.acknowledgesNewerEdits), !answered.accepted.isEmpty {
-            let unsent = "SELECT id FROM tidemark_changeset WHERE wire IS NULL"
-            for id in try String.fetchAll(db, sql: unsent) { try Outbox.remove(id, in: db) }
-        }
+        if !answered.accepted.isEmpty { try Outbox.forgetNewerEdits(in: db) }
         events += try parking.park(answered.refused)
         return events
     }
@@ -261,6 +300,13 @@ enum Outbox {
         try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [
             seq
         ])
+    }
+
+    /// A planted bug: what was edited since the request leaves with what was sent.
+    static func forgetNewerEdits(in db: Database) throws {
+        guard planted(PlantedBug.acknowledgesNewerEdits) else { return }
+        let unsent = "SELECT id FROM tidemark_changeset WHERE wire IS NULL"
+        for id in try String.fetchAll(db, sql: unsent) { try remove(id, in: db) }
     }
 
     /// Forgets the bases of records that nothing waits for any more.

@@ -76,15 +76,21 @@ struct ConfirmedRows {
     /// Notes what the confirmed rows have become.
     func keep(_ fingerprint: Fingerprint?) throws {
         try db.cachedStatement(
-            sql: "UPDATE tidemark_device SET fingerprint = ?, fingerprint_shape = ?"
+            sql: """
+                UPDATE tidemark_device SET fingerprint = ?1, fingerprint_shape = ?2
+                WHERE fingerprint IS NOT ?1 OR fingerprint_shape IS NOT ?2
+                """
         ).execute(arguments: [fingerprint?.hex, shape])
     }
 
-    /// Notes that all rows were looked at.
+    /// Notes that all rows were looked at, to the minute.
     func noteCheck(_ now: Date) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET checked = ?").execute(arguments: [
-            Int64(now.timeIntervalSince1970)
-        ])
+        try db.cachedStatement(
+            sql: """
+                UPDATE tidemark_device SET checked = ?1
+                WHERE checked IS NULL OR abs(?1 - checked) >= 60
+                """
+        ).execute(arguments: [Int64(now.timeIntervalSince1970)])
     }
 
     /// Has the next sync look at all rows, since some were found to be wrong.

@@ -15,8 +15,23 @@ struct MapIdentities {
         "tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held",
     ]
 
+    /// A record's new id.
+    struct Assigned {
+        let table: String
+        let temporary: Int64
+        let permanent: Int64
+    }
+
     /// Takes the ids of accepted change sets, given by the numbers under which they are staged.
     func map(_ ords: [Int]) throws -> [SyncEvent] {
+        try rewriteAll(assign(ords))
+    }
+
+    /// Fills `temp.tidemark_assigned` with the new ids that accepted change sets brought, given by
+    /// the numbers under which these are staged.
+    ///
+    /// - Returns: The ids.
+    func assign(_ ords: [Int]) throws -> [Assigned] {
         guard !ords.isEmpty else { return [] }
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
         try db.cachedStatement(
@@ -30,10 +45,14 @@ struct MapIdentities {
                         AND t.kind = 'integer' ORDER BY s.rec)
                 """
         ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
-        let rows = try Row.fetchAll(
+        return try Row.fetchAll(
             db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
-        )
-        guard !rows.isEmpty else { return [] }
+        ).map { Assigned(table: $0["tbl"], temporary: $0["temporary"], permanent: $0["permanent"]) }
+    }
+
+    /// Notes the assigned ids, and puts them wherever something waits or is parked.
+    func rewriteAll(_ assigned: [Assigned]) throws -> [SyncEvent] {
+        guard !assigned.isEmpty else { return [] }
         try db.cachedStatement(
             sql:
                 "INSERT OR REPLACE INTO main.tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
@@ -51,8 +70,8 @@ struct MapIdentities {
         ).execute()
         try rewrite()
         try rewriteOwnReferences()
-        return Dictionary(grouping: rows) { $0["tbl"] as String }.sorted { $0.key < $1.key }.map {
-            let pairs = $0.value.map { ($0["temporary"] as Int64, $0["permanent"] as Int64) }
+        return Dictionary(grouping: assigned, by: \.table).sorted { $0.key < $1.key }.map {
+            let pairs = $0.value.map { ($0.temporary, $0.permanent) }
             return .identitiesAssigned(table: $0.key, ids: Dictionary(uniqueKeysWithValues: pairs))
         }
     }

@@ -61,10 +61,7 @@ struct TakeDelta {
             try OwnReferences(db: db, schema: schema).settle()
         }
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
-        try db.execute(
-            sql: "UPDATE tidemark_device SET contact = ?",
-            arguments: [Timestamp.text(now)]
-        )
+        try DeviceFile.noteContact(now, in: db)
         return Applied(
             revision: header.revision,
             hasPending: try Bool.fetchOne(

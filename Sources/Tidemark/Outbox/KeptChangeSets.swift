@@ -32,6 +32,33 @@ struct KeptChangeSets {
         ).execute(arguments: [db.lastInsertedRowID, id])
     }
 
+    /// Keeps the answered change sets that are about to leave the outbox, as far as the limits
+    /// allow.
+    func keepAnswered(epoch: String) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT OR REPLACE INTO tidemark_kept (id, epoch, revision, time, bytes)
+                SELECT id, ?1, revision, time, size FROM (
+                    SELECT *, row_number() OVER newest AS place, sum(size) OVER newest AS total FROM (
+                        SELECT c.seq, c.id, a.revision, c.time, sum(length(o.key)
+                            + coalesce(length(o.before), 0) + coalesce(length(o.attributes), 0)) AS size
+                        FROM temp.tidemark_answered AS a JOIN tidemark_changeset AS c USING (id)
+                            JOIN tidemark_outbox AS o USING (seq) GROUP BY c.seq
+                    ) WINDOW newest AS (ORDER BY seq DESC)
+                ) WHERE place <= ?2 AND total <= ?3 ORDER BY seq
+                """
+        ).execute(arguments: [epoch, limits.keptChangeSetsMax, limits.keptBytesMax])
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_kept_record (number, tbl, key, operation, before, attributes)
+                SELECT k.number, o.tbl, o.key, o.operation, o.before, o.attributes
+                FROM temp.tidemark_answered AS a JOIN tidemark_kept AS k USING (id)
+                    JOIN tidemark_changeset AS c USING (id) JOIN tidemark_outbox AS o USING (seq)
+                """
+        ).execute()
+        try prune()
+    }
+
     /// Forgets the oldest, beyond what the limits allow.
     func prune() throws {
         try db.cachedStatement(

@@ -76,4 +76,17 @@ package struct DeviceFile: Sendable {
         try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
         return result
     }
+
+    /// Notes that the server has answered, to the minute: a sync that finds nothing new writes
+    /// nothing, so the disk has nothing to flush.
+    static func noteContact(_ now: Date, in db: Database) throws {
+        try db.cachedStatement(
+            sql: """
+                UPDATE tidemark_device SET contact = ?1
+                WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1
+                """
+        ).execute(arguments: [
+            Timestamp.text(now), Timestamp.text(now.addingTimeInterval(-60)),
+        ])
+    }
 }

@@ -30,6 +30,8 @@ package struct DeviceCore: Sendable {
         package let revision: Int64
         /// The ids of the change sets in it.
         package let changeSets: [String]
+        /// Whether the new ids alone will do for an answer to these.
+        let takesIds: Bool
         /// Which of the device's exchanges it is.
         let exchange: Exchange
         /// Whether the server itself has once said that the rows of this revision have the
@@ -82,6 +84,7 @@ package struct DeviceCore: Sendable {
         changeSetsMax: Int,
         checksRows: Bool,
         takesDelta: Bool = false,
+        takesIds: Bool = false,
         now: Date,
         newID: () -> UUID
     ) throws -> Outgoing {
@@ -122,11 +125,14 @@ package struct DeviceCore: Sendable {
             let lap = try laps.begin(isRetry: !outgoing.hasFresh, newID: newID, in: db)
             (exchange, member) = (.lap(lap.next), #""lap":\#(lap.json),"#)
         }
+        // Only rows that add up can be confirmed without being seen.
+        let takesIds = takesIds && isConfirmed && !sets.isEmpty
         let body =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(file.tables.servedHash ?? "")",\#(member)"#
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
             + (takesDelta && isConfirmed ? #""delta":true,"# : "")
+            + (takesIds ? #""echo":"ids","# : "")
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
             + #""changeSets":[\#(sets.map(\.wire).joined(separator: ","))]}"#
         return Outgoing(
@@ -135,6 +141,7 @@ package struct DeviceCore: Sendable {
             short: isSettled ? short(file, epoch, fingerprint) : nil,
             revision: file.revision,
             changeSets: sets.map(\.id),
+            takesIds: takesIds,
             exchange: exchange,
             isConfirmed: isConfirmed
         )
@@ -202,6 +209,7 @@ package struct DeviceCore: Sendable {
             short: nil,
             revision: file.revision,
             changeSets: [],
+            takesIds: false,
             exchange: .question,
             isConfirmed: false
         )
@@ -340,6 +348,8 @@ package struct Applied: Sendable {
     /// The answer was to an older state of the file; nothing was done, and the round has to be
     /// repeated.
     var isStale = false
+    /// The answer brought ids alone, and these did not suffice; nothing was done.
+    var needsEcho = false
     /// The answer was made by tables that the file does not know yet; nothing was done.
     var knowsOldSchema = false
     /// What to tell the app.

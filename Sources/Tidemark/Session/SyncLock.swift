@@ -24,6 +24,16 @@ struct SyncLock: Sendable {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` when somebody else has it.
     func take(_ db: Database) throws {
+        try refuseOthers(db)
+        let until = Self.milliseconds(environment.now().addingTimeInterval(Self.lease))
+        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)")
+            .execute(arguments: [owner, environment.process, until])
+    }
+
+    /// Looks whether somebody else syncs, and writes nothing.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` when somebody does.
+    func refuseOthers(_ db: Database) throws {
         let now = environment.now()
         if let row = try Row.fetchOne(
             db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")
@@ -40,9 +50,6 @@ struct SyncLock: Sendable {
                 )
             }
         }
-        let until = Self.milliseconds(now.addingTimeInterval(Self.lease))
-        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)")
-            .execute(arguments: [owner, environment.process, until])
     }
 
     /// Frees the lock, if it is this owner's.

@@ -75,6 +75,8 @@ package struct SyncRound: Sendable {
     private var asksShort: Bool
     /// What became of that; nil while it has not.
     private(set) var shortOutcome: ShortQuestions.Outcome?
+    /// Whether the new ids alone may come back of what is sent.
+    private var takesIds = true
     /// Set while rows are compared, because they differ or because that is the purpose.
     private var comparison: RowComparison?
     private var comparisonsStarted = 0
@@ -130,7 +132,7 @@ package struct SyncRound: Sendable {
         if let question = try comparisonStep(db) { return .compare(question) }
         var step = Step.finish
         try db.inTransaction(.immediate) {
-            try lock.take(db)
+            try lock.refuseOthers(db)
             let file = try DeviceFile(db)
             if case .request = need, file.isStale { need = .snapshot(nil) }
             switch need {
@@ -144,6 +146,9 @@ package struct SyncRound: Sendable {
             case .comparison: step = .fetchSnapshot(zone: file.zone, since: nil)
             case .schema: step = .fetchSchema(zone: file.zone)
             }
+            // Whoever only asks what is new may do so beside others, and has written nothing.
+            if case .send(let outgoing) = step, outgoing.short != nil { return .commit }
+            try lock.take(db)
             return .commit
         }
         return step
@@ -180,6 +185,7 @@ package struct SyncRound: Sendable {
             return []
         }
         if applied.knowsOldSchema { try requireSchema() }
+        if applied.needsEcho { takesIds = false }
         isCatchingUp = applied.hasMore
         guard !isComparing else {
             comparison?.isBehind = applied.hasMore || applied.isStale
@@ -398,6 +404,7 @@ package struct SyncRound: Sendable {
             changeSetsMax: isCatchingUp || comparison != nil ? 0 : changeSetsMax,
             checksRows: comparison == nil,
             takesDelta: takesDelta,
+            takesIds: takesIds,
             now: environment.now(),
             newID: environment.newID
         )

@@ -5,7 +5,7 @@ public enum WireName {
     /// The members of a request.
     public static let requestMembers: Set<String> = [
         "maxRevision", "changeSets", "device", "epoch", "schema", "limit", "overruled", "lap",
-        "recall", "known", "fingerprint", "wait", "settled", "delta",
+        "recall", "known", "fingerprint", "wait", "settled", "delta", "echo",
     ]
     /// The members of a change set that are not tables.
     public static let changeSetMembers: Set<String> = [

@@ -68,13 +68,15 @@ extension HistoryChecker {
                     expected: known.revision.map { "revision \($0)" } ?? "refused, as before",
                     found: reply.revision.map { "revision \($0)" } ?? "refused"
                 )
-            } else if let body = known.body, body != reply.body, isAuthor(request, of: id) {
+            } else if let body = known.body, let again = reply.body, body != again,
+                isAuthor(request, of: id)
+            {
                 report(
                     .once,
                     "server",
                     "change set \(id)",
                     expected: "the bytes that it got first, \(body)",
-                    found: reply.body
+                    found: again
                 )
             }
             if isAuthor(request, of: id), known.body == nil {

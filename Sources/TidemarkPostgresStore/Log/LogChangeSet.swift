@@ -21,6 +21,23 @@ extension PostgresTransaction {
         return body
     }
 
+    func echo(
+        _ envelope: SyncRequest.Envelope,
+        revision: Int64,
+        stamp: Stamp
+    ) throws -> String? {
+        if let plan { return try planEcho(envelope, in: plan) }
+        return try staged.renderIds(
+            answerEnvelope(envelope.id, revision, stamp),
+            ord: envelope.ord
+        )
+    }
+
+    /// The envelope of an accepted change set; the time travels where somebody needs it.
+    func answerEnvelope(_ id: String?, _ revision: Int64, _ stamp: Stamp) -> AnswerEnvelope {
+        AnswerEnvelope(id: id, revision: revision, time: schema.needsTimes ? stamp.time : nil)
+    }
+
     /// Logs the reduced changes, and returns them as their author sees them.
     ///
     /// `ord` is the author's change set, whose temporary ids the author's copy names; `overruled`
@@ -33,11 +50,7 @@ extension PostgresTransaction {
         ord: Int?,
         overruled: [String] = []
     ) throws -> String {
-        var envelope = AnswerEnvelope(
-            id: id,
-            revision: revision,
-            time: schema.needsTimes ? stamp.time : nil
-        )
+        var envelope = answerEnvelope(id, revision, stamp)
         let body = try staged.renderReduced(envelope, revision: revision)
         let entries = try logEntries(at: revision)
         try pg.query(

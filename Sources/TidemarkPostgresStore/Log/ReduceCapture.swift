@@ -82,15 +82,29 @@ extension PostgresTransaction {
         """
 
     /// A derived table `reduced` of what a transaction captured, which is forgotten.
+    ///
+    /// Of a record that was changed more than once, the first and the last state are found as the
+    /// reduction of a device does it, whatever the order in which triggers ran.
     private static func reducedSQL(_ xid: String) -> String {
         """
         WITH captured AS (
             DELETE FROM tidemark.capture WHERE zone = $1 AND xid = \(xid)
             RETURNING seq, tbl, key, before, after
+        ), counted AS (
+            SELECT *, count(*) OVER (PARTITION BY tbl, key) AS changes FROM captured
+        ), loose AS (
+            SELECT tbl, key, image, sum(side) AS net, min(seq) FILTER (WHERE side > 0) AS first,
+                max(seq) FILTER (WHERE side < 0) AS last
+            FROM (
+                SELECT tbl, key, seq, 1 AS side, before AS image FROM counted WHERE changes > 1
+                UNION ALL SELECT tbl, key, seq, -1, after FROM counted WHERE changes > 1
+            ) AS state GROUP BY tbl, key, image HAVING sum(side) <> 0
         ), span AS (
-            SELECT tbl, key, (array_agg(before ORDER BY seq))[1] AS before,
-                (array_agg(after ORDER BY seq DESC))[1] AS after
-            FROM captured GROUP BY tbl, key
+            SELECT tbl, key, before, after FROM counted WHERE changes = 1
+            UNION ALL
+            SELECT tbl, key, (array_agg(image ORDER BY first) FILTER (WHERE net > 0))[1],
+                (array_agg(image ORDER BY last DESC) FILTER (WHERE net < 0))[1]
+            FROM loose GROUP BY tbl, key
         ), reduced AS (
             SELECT tbl, key,
                 CASE WHEN before IS NULL THEN 'create' WHEN after IS NULL THEN 'delete' ELSE 'update' END AS operation,

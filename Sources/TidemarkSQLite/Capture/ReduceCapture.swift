@@ -5,8 +5,14 @@ package import TidemarkCore
 ///
 /// The first old row is held against the last new row: updates merge, a record created and deleted
 /// in between vanishes, and so does an update that changed nothing. A changed key is a deletion and
-/// a creation. The result lands in `temp.tidemark_reduced`; one statement a table, no row passes
-/// through Swift.
+/// a creation. The result lands in `temp.tidemark_reduced`; no row passes through Swift.
+///
+/// First and last are not those that were captured first and last. SQLite runs the triggers of an
+/// event in no order that it promises; where the app's own trigger updates the row again before the
+/// capturing one has run, the inner change is written down before the outer. But whatever the
+/// order, the changes of a record lead from state to state, so each state between was left as often
+/// as it was entered: the one that was left once more is the first, the one that was entered once
+/// more the last, and where all are even nothing has changed.
 package enum ReduceCapture {
     static let resultSQL = """
         CREATE TEMP TABLE IF NOT EXISTS tidemark_reduced (
@@ -39,8 +45,15 @@ package enum ReduceCapture {
             arguments: [range.lowerBound, range.upperBound]
         )
         for table in names.compactMap({ schema.byName[$0] }) {
-            try db.cachedStatement(sql: sql(table)).execute(
-                arguments: [range.lowerBound, range.upperBound])
+            let bounds: StatementArguments = [range.lowerBound, range.upperBound]
+            try db.cachedStatement(sql: single(table)).execute(arguments: bounds)
+            let found = db.changesCount
+            let named = try Int.fetchOne(
+                db.cachedStatement(sql: named(table)),
+                arguments: bounds
+            )
+            guard named != found else { continue }
+            try db.cachedStatement(sql: several(table)).execute(arguments: bounds)
         }
     }
 
@@ -68,7 +81,69 @@ package enum ReduceCapture {
         return first...last
     }
 
-    private static func sql(_ table: SyncedTable) -> String {
+    // MARK: The statements
+
+    /// Records that were changed once: what was captured is the change.
+    private static func single(_ table: SyncedTable) -> String {
+        """
+        \(events(table)), span (key, first, has_old, last, has_new) AS (
+            SELECT key, seq, has_old, seq, has_new FROM event GROUP BY key HAVING count(*) = 1
+        )
+        \(result(table))
+        """
+    }
+
+    /// Records that were changed more than once.
+    private static func several(_ table: SyncedTable) -> String {
+        let shadow = SQLText.name(CaptureTables.shadow(table))
+        let image = { (side: String) in
+            "CASE WHEN e.has_\(side) THEN "
+                + RowJSON.object(table.valueColumns.map(\.name), prefix: "s.", side: "\(side)_")
+                + " END"
+        }
+        let rows = """
+            FROM event AS e JOIN \(shadow) AS s ON s.seq = e.seq WHERE e.key IN (SELECT key FROM many)
+            """
+        return """
+            \(events(table)), many (key) AS (
+                SELECT key FROM event GROUP BY key HAVING count(*) > 1
+            ), state (key, seq, side, present, image) AS (
+                SELECT e.key, e.seq, 1, e.has_old, \(image("old")) \(rows)
+                UNION ALL
+                SELECT e.key, e.seq, -1, e.has_new, \(image("new")) \(rows)
+            ), loose (key, side, present, first, last) AS (
+                SELECT key, sum(side), present, min(seq) FILTER (WHERE side > 0), max(seq) FILTER (WHERE side < 0)
+                FROM state GROUP BY key, image HAVING sum(side) <> 0
+            ), span (key, first, has_old, last, has_new) AS (
+                SELECT key, a.first, a.present, z.last, z.present
+                FROM (SELECT key, min(first) AS first, present FROM loose WHERE side > 0 GROUP BY key) AS a
+                JOIN (SELECT key, max(last) AS last, present FROM loose WHERE side < 0 GROUP BY key) AS z
+                    USING (key)
+            )
+            \(result(table))
+            """
+    }
+
+    /// What happened to which key: a changed key is a deletion and a creation.
+    private static func events(_ table: SyncedTable) -> String {
+        """
+        INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base)
+        WITH captured AS (
+            SELECT seq, kind, \(RowJSON.key(table, prefix: "old_")) AS old_key,
+                \(RowJSON.key(table, prefix: "new_")) AS new_key
+            FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ?1 AND ?2
+        ), event (key, seq, has_old, has_new) AS (
+            SELECT old_key, seq, 1, kind = 'update' AND old_key = new_key
+                FROM captured WHERE kind <> 'insert'
+            UNION ALL
+            SELECT new_key, seq, 0, 1 FROM captured
+                WHERE kind = 'insert' OR kind = 'update' AND old_key <> new_key
+        )
+        """
+    }
+
+    /// The first old row held against the last new one.
+    private static func result(_ table: SyncedTable) -> String {
         let shadow = SQLText.name(CaptureTables.shadow(table))
         let values = table.valueColumns.map(\.name)
         let last = planted(PlantedBug.capturesFirstEditOnly) ? "first" : "last"
@@ -76,22 +151,6 @@ package enum ReduceCapture {
             planted(PlantedBug.sendsWholeRow)
             ? RowJSON.object(values, prefix: "l.", side: "new_") : RowJSON.changes(values)
         return """
-            INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base)
-            WITH captured AS (
-                SELECT seq, kind, \(RowJSON.key(table, prefix: "old_")) AS old_key,
-                    \(RowJSON.key(table, prefix: "new_")) AS new_key
-                FROM \(shadow) WHERE seq BETWEEN ?1 AND ?2
-            ), event (key, seq, has_old, has_new) AS (
-                SELECT old_key, seq, 1, kind = 'update' AND old_key = new_key
-                    FROM captured WHERE kind <> 'insert'
-                UNION ALL
-                SELECT new_key, seq, 0, 1 FROM captured
-                    WHERE kind = 'insert' OR kind = 'update' AND old_key <> new_key
-            ), span (key, first, has_old, last, has_new) AS (
-                SELECT key, min(seq), 1 - min(seq * 2 + 1 - has_old) % 2,
-                    max(seq), max(seq * 2 + has_new) % 2
-                FROM event GROUP BY key
-            )
             SELECT * FROM (
                 SELECT \(SQLText.literal(table.name)), key,
                     CASE WHEN NOT has_old THEN 'create' WHEN has_new THEN 'update' ELSE 'delete' END AS operation,
@@ -104,6 +163,17 @@ package enum ReduceCapture {
                     JOIN \(shadow) AS l ON l.seq = span.\(last)
                 WHERE has_old OR has_new
             ) WHERE operation <> 'update' OR attributes <> '{}'
+            """
+    }
+
+    /// How many keys the captured rows of a table name, counting each row's own.
+    private static func named(_ table: SyncedTable) -> String {
+        let moved = table.key.map {
+            "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))"
+        }
+        return """
+            SELECT count(*) + count(*) FILTER (WHERE kind = 'update' AND (\(moved.joined(separator: " OR "))))
+            FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ? AND ?
             """
     }
 }

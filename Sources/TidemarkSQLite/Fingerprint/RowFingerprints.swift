@@ -82,18 +82,35 @@ package struct RowFingerprints {
         }.reduce(.none, +)
     }
 
+    /// What the records in `temp.tidemark_confirmed` have become since they were last confirmed: by
+    /// the list where something waits, else by the rows.
+    package func confirmed() throws -> Fingerprint {
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_confirmed")
+        )
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try difference(
+                table,
+                from: "temp.tidemark_confirmed",
+                was: "was",
+                became: "WHEN r.waits THEN tidemark_sorted(r.became)"
+            )
+        }.reduce(.none, +)
+    }
+
     /// The rows under the keys of a list as they are now, less what the list says that they were.
     private func difference(
         _ table: SyncedTable,
         from list: String,
-        was column: String
+        was column: String,
+        became other: String = ""
     ) throws -> Fingerprint {
         try sum(
             table,
             key: "r.key",
             before: "tidemark_sorted(r.\(column))",
             after: """
-                CASE WHEN t.\(SQLText.name(table.key[0])) IS NOT NULL
+                CASE \(other) WHEN t.\(SQLText.name(table.key[0])) IS NOT NULL
                     THEN \(RowJSON.image(table, prefix: "t.")) END
                 """,
             from: """

@@ -7,7 +7,8 @@ package import GRDB
 /// server what devices send, the device what the server answers and what its own outbox replays.
 /// A record whose values are another's names that one in `cells`, instead of a copy.
 /// A device puts values of columns that only its file has aside in `tidemark_held` meanwhile.
-/// `tidemark_answered` holds the members of an answer's change sets that are not tables.
+/// `tidemark_answered` holds the members of an answer's change sets that are not tables,
+/// `tidemark_confirmed` the records of which an answer says no more than that they are as sent.
 package enum StagingTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY, json TEXT NOT NULL);
@@ -36,6 +37,9 @@ package enum StagingTables {
         CREATE TEMP TABLE tidemark_answered (
             ord INTEGER PRIMARY KEY, id TEXT, revision INTEGER, conflict INTEGER, reasons TEXT, wrong INTEGER
         );
+        CREATE TEMP TABLE tidemark_confirmed (
+            tbl TEXT, key TEXT, was TEXT, waits INTEGER, became TEXT, PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_assigned (
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;
@@ -53,7 +57,8 @@ package enum StagingTables {
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {
         for table in [
-            "staged_set", "staged_table", "staged", "staged_cell", "answered", "assigned",
+            "staged_set", "staged_table", "staged", "staged_cell", "answered", "confirmed",
+            "assigned",
         ] {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }

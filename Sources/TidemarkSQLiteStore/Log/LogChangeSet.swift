@@ -24,6 +24,7 @@ extension ZoneTransaction {
             )
             try ReduceCapture.forget(range, schema: schema, in: db)
         } else {
+            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
             var members = answerEnvelope(envelope.id, revision, stamp)
             body = try ChangeSetJSON.render(envelope: members.members, [], in: db)
             try insertRevision(revision, envelope.id, stamp, body)
@@ -33,6 +34,14 @@ extension ZoneTransaction {
         }
         try keep(envelope, device: stamp.device, revision: revision, body: body)
         return body
+    }
+
+    package func echo(
+        _ envelope: SyncRequest.Envelope,
+        revision: Int64,
+        stamp: Stamp
+    ) throws -> String? {
+        try staged.renderIds(answerEnvelope(envelope.id, revision, stamp), ord: envelope.ord)
     }
 
     /// The envelope of an accepted change set; the time travels where somebody needs it.

@@ -103,6 +103,12 @@ public protocol StoreTransaction {
     /// - Returns: The change set as its author receives it, JSON.
     func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String
 
+    /// The change set just logged, for an author who wants its new ids alone.
+    ///
+    /// - Returns: JSON without values; nil when the rows became others than were sent, or when the
+    ///   store cannot tell yet.
+    func echo(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String?
+
     /// The truth for a refused change set: every record it touched and those related to them, JSON.
     ///
     /// Keeps the verdict. At most `relatedMax` related records come along.
@@ -211,6 +217,9 @@ public struct CatchUp: Hashable, Sendable {
     public let revision: Int64
     /// Whether there are more.
     public let hasMore: Bool
+
+    /// Whether nothing is missed.
+    public var isEmpty: Bool { bodies.isEmpty && !hasMore }
 
     /// Makes a catch-up.
     public init(bodies: [String], revision: Int64, hasMore: Bool) {

@@ -12,6 +12,8 @@ public struct SyncAnswer: Hashable, Sendable {
     public let fingerprint: Fingerprint?
     /// Notes of overruled values, JSON each.
     public let overruled: [String]
+    /// How much of the device's own change sets is in it.
+    public let echo: SyncRequest.Echo
     /// The change sets, JSON each, in the order in which they are applied.
     public let changeSets: [String]
 
@@ -22,20 +24,22 @@ public struct SyncAnswer: Hashable, Sendable {
         hasMore: Bool,
         fingerprint: Fingerprint?,
         overruled: [String] = [],
+        echo: SyncRequest.Echo = .all,
         changeSets: [String]
     ) {
         (self.maxRevision, self.zone, self.hasMore) = (maxRevision, zone, hasMore)
         (self.fingerprint, self.overruled) = (fingerprint, overruled)
-        self.changeSets = changeSets
+        (self.echo, self.changeSets) = (echo, changeSets)
     }
 
     /// The answer as it is sent.
     public var text: String {
         let notes = overruled.isEmpty ? "" : #""overruled":[\#(overruled.joined(separator: ","))],"#
         let print = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""
+        let echo = echo == .ids ? #""echo":"ids","# : ""
         return
             #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#
-            + #""more":\#(hasMore),\#(print)\#(notes)"#
+            + #""more":\#(hasMore),\#(echo)\#(print)\#(notes)"#
             + #""changeSets":[\#(changeSets.joined(separator: ","))]}"#
     }
 }

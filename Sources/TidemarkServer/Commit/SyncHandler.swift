@@ -42,6 +42,7 @@ public struct SyncHandler: Sendable {
         let start = try transaction.zone()
         try admit(request, to: start, in: transaction)
         let missed = try catchUp(request, at: start, in: transaction)
+        let echo = missed.isEmpty ? request.echo : .all
         try transaction.recallIdentities(device: request.device)
 
         var verdicts: [Outcome] = []
@@ -50,7 +51,14 @@ public struct SyncHandler: Sendable {
         for envelope in request.changeSets {
             let outcome = try placing(envelope) {
                 let stamp = stamped(envelope, request, &clock, at: transaction.now)
-                return try decide(envelope, request, stamp, accepted: accepted, in: transaction)
+                return try decide(
+                    envelope,
+                    request,
+                    stamp,
+                    echo,
+                    accepted: accepted,
+                    in: transaction
+                )
             }
             if let revision = outcome.revision { accepted.append(revision) }
             verdicts.append(outcome)
@@ -70,13 +78,17 @@ public struct SyncHandler: Sendable {
         }
         try compact(transaction)
         let fingerprint = hasShape(of: start, request) ? try transaction.fingerprint(at: end) : nil
+        // Who adds up the rows for himself has to be told what they should add up to.
+        let ids = fingerprint == nil || notes?.isEmpty == false ? [] : verdicts.compactMap(\.ids)
+        let isAsSent = !ids.isEmpty && ids.count == verdicts.count
         let answer = SyncAnswer(
             maxRevision: end,
             zone: start,
             hasMore: missed.hasMore,
             fingerprint: fingerprint,
             overruled: notes ?? [],
-            changeSets: merged(missed, verdicts, after: request.maxRevision)
+            echo: isAsSent ? .ids : .all,
+            changeSets: isAsSent ? ids : merged(missed, verdicts, after: request.maxRevision)
         )
         return (answer.text, tally(of: verdicts, lag: start.revision - request.maxRevision))
     }
@@ -154,6 +166,8 @@ public struct SyncHandler: Sendable {
         let body: String
         /// The revision it became; nil for a conflict.
         let revision: Int64?
+        /// Its new ids alone, when they were asked for and say enough.
+        var ids: String?
         /// Whether the verdict had been given before.
         var isRepeated = false
     }
@@ -177,6 +191,7 @@ public struct SyncHandler: Sendable {
         _ envelope: SyncRequest.Envelope,
         _ request: SyncRequest,
         _ stamp: Stamp,
+        _ echo: SyncRequest.Echo,
         accepted: [Int64],
         in transaction: some StoreTransaction
     ) throws -> Outcome {
@@ -215,7 +230,11 @@ public struct SyncHandler: Sendable {
                     in: transaction
                 )
                 let body = try transaction.log(envelope, revision: revision, stamp: stamp)
-                return Outcome(body: body, revision: revision)
+                var outcome = Outcome(body: body, revision: revision)
+                if echo == .ids {
+                    outcome.ids = try transaction.echo(envelope, revision: revision, stamp: stamp)
+                }
+                return outcome
             }
         } catch Violation.conflict(let reasons) {
             let body = try transaction.refuse(

@@ -45,6 +45,14 @@ public struct SyncRequest: Hashable, Sendable {
         }
     }
 
+    /// What comes back of the sender's own change sets.
+    public enum Echo: String, Hashable, Sendable {
+        /// All that they became.
+        case all
+        /// The new ids alone, where everything else was committed as it was sent.
+        case ids
+    }
+
     /// What a device asks about its own change sets before it takes in another history.
     public struct Question: Hashable, Sendable {
         /// Change sets without a verdict on the device: their verdicts are wanted.
@@ -76,6 +84,8 @@ public struct SyncRequest: Hashable, Sendable {
     public let isSettled: Bool
     /// Whether the device takes a file of what has changed in place of many change sets.
     public let takesDelta: Bool
+    /// What is to come back of the change sets.
+    public let echo: Echo
     /// Which of the device's exchanges this is, when it keeps count.
     public let lap: Lap?
     /// A question in place of change sets.
@@ -97,6 +107,7 @@ public struct SyncRequest: Hashable, Sendable {
         fingerprint: Fingerprint? = nil,
         isSettled: Bool = false,
         takesDelta: Bool = false,
+        echo: Echo = .all,
         lap: Lap? = nil,
         question: Question? = nil,
         changeSets: [Envelope]
@@ -105,6 +116,6 @@ public struct SyncRequest: Hashable, Sendable {
         (self.schema, self.limit, self.changeSets) = (schema, limit, changeSets)
         (self.wait, self.overruled) = (wait, overruled)
         (self.isSettled, self.lap, self.question) = (isSettled, lap, question)
-        (self.fingerprint, self.takesDelta) = (fingerprint, takesDelta)
+        (self.fingerprint, self.takesDelta, self.echo) = (fingerprint, takesDelta, echo)
     }
 }

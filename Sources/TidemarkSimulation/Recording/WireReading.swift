@@ -29,16 +29,21 @@ enum WireReading {
     /// An answer as it left the server.
     static func answer(_ body: [UInt8]) -> Answer {
         var (maxRevision, epoch): (Int64, String) = (0, "")
-        var replies: [Reply] = []
+        var (replies, isWhole): ([JSONText.Text], Bool) = ([], true)
         for (name, value) in JSONText.members(body[...]) {
             switch name {
             case "maxRevision": maxRevision = Int64(JSONText.raw(value)) ?? -1
             case "epoch": epoch = JSONText.string(value)
-            case "changeSets": replies = JSONText.elements(value).map(reply)
+            case "echo": isWhole = JSONText.string(value) != "ids"
+            case "changeSets": replies = JSONText.elements(value)
             default: break
             }
         }
-        return Answer(epoch: epoch, maxRevision: maxRevision, replies: replies)
+        return Answer(
+            epoch: epoch,
+            maxRevision: maxRevision,
+            replies: replies.map { reply($0, isWhole: isWhole) }
+        )
     }
 
     /// What a revision of the log changed.
@@ -55,7 +60,7 @@ enum WireReading {
 
     // MARK: Change sets
 
-    private static func reply(_ text: JSONText.Text) -> Reply {
+    private static func reply(_ text: JSONText.Text, isWhole: Bool) -> Reply {
         let members = JSONText.members(text)
         let isConflict = members.contains {
             $0.name == "conflict" && $0.value.elementsEqual("true".utf8)
@@ -81,7 +86,7 @@ enum WireReading {
         return Reply(
             changeSet: members.first { $0.name == "id" }.map { JSONText.string($0.value) },
             revision: isConflict ? nil : revision,
-            body: JSONText.raw(text),
+            body: isWhole ? JSONText.raw(text) : nil,
             truth: truth,
             reasons: reasons
         )

@@ -12,6 +12,7 @@ package struct RequestEnvelope {
     package let changeSets: String
     private let row: Row
     private let revision: Int64
+    private let echo: SyncRequest.Echo
     private let exchange: RequestExchange
     private let numbers: (limit: Int64?, wait: Int64?, overruled: Int64?)
     private let fingerprint: Fingerprint?
@@ -50,7 +51,8 @@ package struct RequestEnvelope {
         guard [nil, "true", "false"].contains(row["delta"] as String?) else {
             throw Self.error("delta is no truth value.", "true, or left out")
         }
-        (self.row, self.revision, changeSets) = (row, revision, row["sets"])
+        let echo = try (row["echo_type"] as String?) == nil ? .all : Self.echo(row["echo"])
+        (self.row, self.revision, self.echo, changeSets) = (row, revision, echo, row["sets"])
         numbers = (
             try Self.number("limit", from: 1, in: row, "the most revisions that you want"),
             try Self.number("wait", from: 0, in: row, "milliseconds to wait"),
@@ -74,6 +76,7 @@ package struct RequestEnvelope {
             fingerprint: fingerprint,
             isSettled: exchange.isSettled,
             takesDelta: (row["delta"] as String?) == "true",
+            echo: echo,
             lap: exchange.lap,
             question: exchange.question,
             changeSets: sets
@@ -98,6 +101,8 @@ package struct RequestEnvelope {
             CASE json_type(?1, '$.wait') WHEN 'integer' THEN typeof(?1 ->> '$.wait')
                 ELSE json_type(?1, '$.wait') END AS wait_type, ?1 ->> '$.wait' AS wait,
             json_type(?1, '$.delta') AS delta,
+            json_type(?1, '$.echo') AS echo_type,
+            CASE json_type(?1, '$.echo') WHEN 'text' THEN ?1 ->> '$.echo' END AS echo,
             coalesce(json_type(?1, '$.changeSets'), 'array') AS sets_type,
             coalesce(?1 -> '$.changeSets', '[]') AS sets
         """
@@ -114,6 +119,13 @@ package struct RequestEnvelope {
             throw error("\(name) is no integer from \(lowest) on.", meaning)
         }
         return number
+    }
+
+    private static func echo(_ name: String?) throws -> SyncRequest.Echo {
+        guard let echo = name.flatMap(SyncRequest.Echo.init(rawValue:)) else {
+            throw error("echo is neither \"all\" nor \"ids\".", "one of these, or left out")
+        }
+        return echo
     }
 
     private static func fingerprint(_ hex: String?) throws -> Fingerprint? {

@@ -25,7 +25,13 @@ final class GroupPlan {
         let older: [Int64]
         /// Its records that had temporary ids, as JSON for `temp.tidemark_staged`.
         let renamed: String?
+        /// All of its records, in the same form, where their author wants ids alone.
+        var sent: String?
     }
+
+    /// A change set that is written: as everybody receives it, as its author does, and with its new
+    /// ids alone, if these say enough.
+    typealias Body = (all: String, own: String, ids: String?)
 
     /// What happens to a record, and by which change set.
     struct Owner {
@@ -56,8 +62,8 @@ final class GroupPlan {
     var planned: [Planned] = []
     /// How many of them are written.
     var written = 0
-    /// Of those, the change set as everybody receives it, and as its author does.
-    var bodies: [(all: String, own: String)] = []
+    /// What became of those.
+    var bodies: [Body] = []
     /// The fingerprint at each revision from ``first`` on, as far as it is known.
     var fingerprints: [Int64: Fingerprint] = [:]
     var work: [String: Work] = [:]
@@ -99,23 +105,36 @@ enum Draft {
     /// Stands for the author's copy.
     static func own(_ index: Int) -> String { "\0o\(index)\0" }
 
+    /// Stands for the author's copy with ids alone.
+    static func ids(_ index: Int) -> String { "\0i\(index)\0" }
+
+    private static let echoMember = Array(#""echo":"ids","#.utf8)
+
     /// Puts in what the drafts stand for.
-    static func filled(_ answer: [UInt8], _ bodies: [(all: String, own: String)]) -> [UInt8] {
+    ///
+    /// Where ids alone do not say enough of one change set, all of them come whole.
+    static func filled(_ answer: [UInt8], _ bodies: [GroupPlan.Body]) -> [UInt8] {
         guard answer.contains(0) else { return answer }
-        var filled: [UInt8] = []
-        for (index, part) in answer.split(separator: 0, omittingEmptySubsequences: false)
-            .enumerated()
-        {
-            guard index % 2 == 1,
-                let number = Int(String(decoding: part.dropFirst(), as: UTF8.self))
-            else {
-                filled += part
-                continue
+        var parts = answer.split(separator: 0, omittingEmptySubsequences: false)
+        let drafts = stride(from: 1, to: parts.count, by: 2).compactMap { index in
+            Int(String(decoding: parts[index].dropFirst(), as: UTF8.self)).map {
+                (index: index, kind: parts[index].first, body: bodies[$0])
             }
-            filled +=
-                part.first == UInt8(ascii: "o") ? bodies[number].own.utf8 : bodies[number].all.utf8
         }
-        return filled
+        let isWhole = drafts.contains { $0.kind == UInt8(ascii: "i") && $0.body.ids == nil }
+        if isWhole, let end = GroupQuestion.end(of: echoMember, in: Array(parts[0])) {
+            parts[0] = parts[0].prefix(end - echoMember.count) + parts[0].dropFirst(end)
+        }
+        for draft in drafts {
+            let text =
+                switch draft.kind {
+                case UInt8(ascii: "i") where !isWhole: draft.body.ids ?? draft.body.own
+                case UInt8(ascii: "a"): draft.body.all
+                default: draft.body.own
+                }
+            parts[draft.index] = ArraySlice(text.utf8)
+        }
+        return Array(parts.joined())
     }
 
     private static let fingerprintMember = Array(#""fingerprint":""#.utf8)

@@ -276,6 +276,15 @@ extension PostgresTransaction {
         return Draft.own(index)
     }
 
+    /// Notes what the change set in hand has sent, so that its author need not get it back.
+    ///
+    /// - Returns: What stands for its new ids alone until it is written.
+    func planEcho(_ envelope: SyncRequest.Envelope, in plan: GroupPlan) throws -> String {
+        let index = plan.planned.count - 1
+        plan.planned[index].sent = try staged.sentRecords(envelope.ord)
+        return Draft.ids(index)
+    }
+
     // MARK: Answers
 
     /// The verdict of a change set of the plan.

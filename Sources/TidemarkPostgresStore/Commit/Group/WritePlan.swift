@@ -184,15 +184,14 @@ extension PostgresTransaction {
         let planned = plan.planned[index]
         let revision = planned.revision
         try load(changes.map { "[\($0.joined(separator: ","))]" })
-        let envelope = AnswerEnvelope(
-            id: planned.envelope.id,
-            revision: revision,
-            time: schema.needsTimes ? planned.stamp.time : nil
-        )
+        let envelope = answerEnvelope(planned.envelope.id, revision, planned.stamp)
         let all = try staged.renderReduced(envelope, revision: revision)
-        let own = try planned.renamed.map { renamed in
-            try asAuthor(renamed) {
-                try staged.renderReduced(envelope, revision: revision, authorOf: $0)
+        var (own, ids): (String?, String?)
+        if let records = planned.sent ?? planned.renamed {
+            try asAuthor(records) { ord in
+                own = try staged.renderReduced(envelope, revision: revision, authorOf: ord)
+                guard planned.sent != nil else { return }
+                ids = try staged.renderIds(envelope, ord: ord, isNamed: true)
             }
         }
         if let previous = plan.fingerprints[revision - 1] {
@@ -206,7 +205,7 @@ extension PostgresTransaction {
             body: all
         )
         plan.chain = (revision, chain)
-        plan.bodies.append((all, own ?? all))
+        plan.bodies.append((all, own ?? all, ids))
         return Rendered(
             planned: planned,
             all: all,
@@ -229,21 +228,18 @@ extension PostgresTransaction {
     /// A number that no change set of a request has.
     private static let authorOrd = Int(Int32.max)
 
-    /// Runs `body` with the author's temporary ids in `temp.tidemark_staged`.
-    private func asAuthor<Result>(_ renamed: String, _ body: (_ ord: Int) throws -> Result) throws
-        -> Result
-    {
+    /// Runs `body` with the author's records in `temp.tidemark_staged`.
+    private func asAuthor(_ records: String, _ body: (_ ord: Int) throws -> Void) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO temp.tidemark_staged (ord, tbl, operation, key, old_key)
-                SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2)
+                INSERT INTO temp.tidemark_staged (ord, tbl, operation, key, old_key, attributes)
+                SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?2)
                 """
-        ).execute(arguments: [Self.authorOrd, renamed])
-        let result = try body(Self.authorOrd)
+        ).execute(arguments: [Self.authorOrd, records])
+        try body(Self.authorOrd)
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(
             arguments: [Self.authorOrd]
         )
-        return result
     }
 
     // MARK: The log
