@@ -62,7 +62,8 @@ struct OpenDevice {
 }
 
 extension Result where Failure == any Error {
-    fileprivate init(_ body: () async throws -> Success) async {
+    /// Notes how something ended, so that something else can be done before.
+    init(_ body: () async throws -> Success) async {
         do {
             self = .success(try await body())
         } catch {
