@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// `tidemark snapshot FILE OUT`: the file to ship, made from a zone's own.
+    /// `tidemark snapshot FILE OUT`, and what a device begins with that joins a busy server.
     @Suite struct SnapshotCommandTests {
         private static let music = """
             CREATE TABLE artists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -96,6 +96,41 @@ extension IntegrationTests {
             #expect(
                 try String(contentsOfFile: workshop.path("there.sqlite"), encoding: .utf8) == "mine"
             )
+        }
+
+        @Test
+        func `F4: on a busy server a device begins with a file that is there, then catches up`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("music.sqlite", Self.music)
+            let server = try await workshop.serve([
+                "serve", workshop.path("music.sqlite"), "--snapshot-behind", "2",
+                "--listen", "127.0.0.1:0",
+            ])
+            try await workshop.join(server, "anna.sqlite")
+            func revision(_ file: String) async throws -> Int? {
+                try await workshop.json("device", "status", workshop.path(file), "--json")[
+                    "revision"
+                ] as? Int
+            }
+            try await workshop.sqlite3("music.sqlite", "INSERT INTO artists VALUES (3, 'Abba')")
+            try await workshop.join(server, "ben.sqlite")
+            #expect(try await revision("ben.sqlite") == 1)
+            try await workshop.sync("ben.sqlite")
+            #expect(try await revision("ben.sqlite") == 2)
+            try await workshop.expectEqual(server, "ben.sqlite")
+            // Three revisions are more than it may be behind.
+            for id in 4...5 {
+                try await workshop.sqlite3(
+                    "music.sqlite",
+                    "INSERT INTO artists VALUES (\(id), 'x')"
+                )
+                try await workshop.sync("ben.sqlite")
+            }
+            try await workshop.join(server, "cleo.sqlite")
+            #expect(try await revision("cleo.sqlite") == 4)
+            try await server.stopped()
         }
     }
 }

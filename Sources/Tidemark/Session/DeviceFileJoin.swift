@@ -66,7 +66,7 @@ public struct DeviceFileJoin: Sendable {
         path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
-        try await join(path: path, since: nil, progress: progress) { _ in }
+        try await join(path: path, since: .nothing, progress: progress) { _ in }
     }
 
     /// Downloads the snapshot and makes a file to ship inside an app: no device yet, one file that
@@ -84,7 +84,7 @@ public struct DeviceFileJoin: Sendable {
         path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
-        try await join(path: path, since: nil, isShipped: true, progress: progress) {
+        try await join(path: path, since: .nothing, isShipped: true, progress: progress) {
             try PrepareDevice.forgetIdentity(in: $0)
         }
     }

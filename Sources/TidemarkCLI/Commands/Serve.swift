@@ -118,6 +118,15 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Let new devices begin at once with a file of rows up to N revisions old, while the next is built; with 0 they wait for it.",
+            discussion: "What came since arrives with their first sync.",
+            valueName: "N"
+        )
+    )
+    var snapshotBehind: Int64 = 0
+
+    @Option(
+        help: ArgumentHelp(
             "A column that was renamed in the file, as table.old=table.new; needed once; may be repeated.",
             valueName: "table.old=table.new"
         )
@@ -138,6 +147,9 @@ struct Serve: AsyncParsableCommand {
     func validate() throws {
         guard (keepRevisions ?? 0) >= 0 else {
             throw ValidationError("--keep-revisions is a number of revisions, from 0.")
+        }
+        guard snapshotBehind >= 0 else {
+            throw ValidationError("--snapshot-behind is a number of revisions, from 0.")
         }
         guard (0...3_600).contains(drain) else {
             throw ValidationError("--drain is a number of seconds, up to an hour.")
@@ -204,6 +216,7 @@ struct Serve: AsyncParsableCommand {
     private func open(_ logger: Logger) async throws -> Opened {
         var limits = Limits.standard
         limits.revisionsKept = keepRevisions
+        limits.snapshotRevisionsBehindMax = snapshotBehind
         guard let store else { return try await openFile(limits) }
         var options = PostgresStore.Options(address: store, newEpoch: UUID())
         options.filePath = try file.map { try Self.existing($0) }

@@ -10,12 +10,16 @@ import TidemarkStore
 extension EmbeddedStore {
     /// A snapshot of the zone at its latest revision, built when there is none yet; with `base`, a
     /// delta where that is less.
+    ///
+    /// For whoever has nothing an older one will do, within
+    /// ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
     public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
         try check(zone)
         return try await whenSettled { [self] state, schema in
             if let file = try await delta(since: base, at: state, schema) { return file }
             let builder = SnapshotBuilder(zonePath: path, schema: schema)
-            return try await snapshots.snapshot(at: state) { path in
+            let behind = base == .nothing ? limits.snapshotRevisionsBehindMax : 0
+            return try await snapshots.snapshot(at: state, behind: behind) { path in
                 try await apart { try builder.build(at: path) }
             }
         }
