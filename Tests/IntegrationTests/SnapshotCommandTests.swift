@@ -43,6 +43,14 @@ extension IntegrationTests {
             #expect(
                 try await workshop.sqlite3("shipped.sqlite", "SELECT count(*) FROM artists") == "3"
             )
+            // An app says which server it is; the command cannot.
+            let synced = try await workshop.tidemark(
+                "device",
+                "sync",
+                workshop.path("shipped.sqlite")
+            )
+            #expect(synced.status == 1)
+            #expect(synced.errors.contains("--server"))
         }
 
         @Test func `A13: beside its server too, and every copy asks only for the rest`()
