@@ -185,6 +185,7 @@ let package = Package(
                 "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
                 "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]
         ),
         // What is promised of every store, tested on every store.

@@ -13,6 +13,14 @@ struct OpenDevice {
         configuration.busyMode = .timeout(10)
         let database = try DatabaseQueue(path: path, configuration: configuration)
         let place = try await database.read { try SyncEngine.membership(in: $0) }
+        guard !place.server.isEmpty else {
+            throw TidemarkError(
+                .unusableFile,
+                "\(path) does not say which server it syncs with.",
+                fix:
+                    "An app's SyncEngine says so; for this command make the file by `tidemark snapshot FILE OUT --server URL`."
+            )
+        }
         engine = try await SyncEngine(database, server: place.server, zone: place.zone)
     }
 
@@ -62,7 +70,8 @@ struct OpenDevice {
 }
 
 extension Result where Failure == any Error {
-    fileprivate init(_ body: () async throws -> Success) async {
+    /// Notes how something ended, so that something else can be done before.
+    init(_ body: () async throws -> Success) async {
         do {
             self = .success(try await body())
         } catch {

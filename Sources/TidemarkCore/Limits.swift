@@ -24,6 +24,9 @@ public struct Limits: Hashable, Sendable {
     public var compactionStepMin = 100
     /// The revisions that one step of compaction takes away.
     public var compactionStepMax = 1_000
+    /// How many revisions the snapshot file may be behind that a device gets which begins; the next
+    /// file is built meanwhile.
+    public var snapshotRevisionsBehindMax: Int64 = 0
     /// The acknowledged change sets that a device keeps, to offer them again should the server
     /// forget them.
     public var keptChangeSetsMax = 1_000

@@ -1,5 +1,3 @@
-internal import Foundation
-
 /// How many connections a server takes, and how many of them may listen: what it wants, as far as
 /// the system lets the process have so many files open.
 ///
@@ -27,22 +25,7 @@ struct ConnectionRoom: Hashable {
 
     /// Divides what the system grants when it is asked for as much as is wanted.
     static func granted(syncs: Int, listeners: Int) -> ConnectionRoom {
-        let files = openFiles(wanted: syncs + listeners + otherFiles)
+        let files = OpenFiles.raise(to: syncs + listeners + otherFiles)
         return ConnectionRoom(syncs: syncs, listeners: listeners, files: files)
-    }
-
-    /// The files that the process may have open after asking for more.
-    private static func openFiles(wanted: Int) -> Int {
-        #if os(Linux)
-        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
-        #else
-        let resource = RLIMIT_NOFILE
-        #endif
-        var limit = rlimit()
-        guard getrlimit(resource, &limit) == 0 else { return wanted }
-        let has = limit.rlim_cur
-        limit.rlim_cur = max(has, min(limit.rlim_max, rlim_t(wanted)))
-        let isGranted = setrlimit(resource, &limit) == 0
-        return Int(clamping: isGranted ? limit.rlim_cur : has)
     }
 }

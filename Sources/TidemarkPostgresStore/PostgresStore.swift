@@ -169,7 +169,11 @@ public final class PostgresStore: SyncService {
 
     /// A snapshot of the zone at its latest revision, built when there is none yet; with `base`, a
     /// delta where that is less.
+    ///
+    /// For whoever has nothing an older one will do, within
+    /// ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
     public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
+        let behind = base == .nothing ? options.limits.snapshotRevisionsBehindMax : 0
         for _ in 0..<ZoneConnections.attemptsMax {
             let state = try await zones.inTransaction(zone) { transaction in
                 try transaction.absorbOutsideChanges()
@@ -178,7 +182,8 @@ public final class PostgresStore: SyncService {
                 return transaction.state
             }
             if let base, let file = try await delta(since: base, at: state, zone) { return file }
-            let file = try await snapshots.cache(of: zone).snapshot(at: state) { [zones] path in
+            let cache = await snapshots.cache(of: zone)
+            let file = try await cache.snapshot(at: state, behind: behind) { [zones] path in
                 try await zones.reading { pg, served in
                     try BuildSnapshot(pg: pg, served: served, zone: zone).build(at: path)
                 }

@@ -1,7 +1,6 @@
 public import Foundation
 import GRDB
 public import TidemarkCore
-import TidemarkGzip
 public import TidemarkServer
 import TidemarkSQLite
 import TidemarkStore
@@ -25,13 +24,14 @@ public final class EmbeddedStore: SyncService {
     /// Who is told what is committed.
     public let fanOut: FanOut
 
-    private let path: String
+    let path: String
+    let file: ZoneFile
+    let snapshots: SnapshotCache
+    let limits: Limits
     private let watch: OutsideWatch
     private let handler: SyncHandler
-    private let file: ZoneFile
     private let committer: GroupCommitter
     private let pulls: Pulls
-    private let snapshots: SnapshotCache
 
     /// Opens a zone's file, and adopts it when it is not a zone yet.
     ///
@@ -63,7 +63,7 @@ public final class EmbeddedStore: SyncService {
         now: (@Sendable () -> Int64)? = nil,
         metrics: ServerMetrics = ServerMetrics()
     ) throws {
-        self.path = path
+        (self.path, self.limits) = (path, limits)
         let fanOut = FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
         let watch = OutsideWatch(path: path)
@@ -152,69 +152,6 @@ public final class EmbeddedStore: SyncService {
         return try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
     }
 
-    /// A snapshot of the zone at its latest revision, built when there is none yet; with `base`, a
-    /// delta where that is less.
-    public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
-        try check(zone)
-        // Changes from outside between the absorption and the copy ask for another round.
-        for _ in 0..<20 {
-            let (state, schema) = try await file.committing { transaction, served in
-                try transaction.absorbOutsideChanges()
-                let state = try transaction.zone()
-                // The snapshot carries it; kept, so that it is computed at most once.
-                _ = try transaction.fingerprint(at: state.revision)
-                return (state, served.schema)
-            }
-            do {
-                if let file = try await delta(since: base, at: state, schema) { return file }
-                let builder = SnapshotBuilder(zonePath: path, schema: schema)
-                let file = try await snapshots.snapshot(at: state) { path in
-                    try await builder.buildApart(at: path)
-                }
-                if let file { return file }
-            } catch let GzipError.fileFailed(operation, _, reason) {
-                throw TidemarkError(
-                    .storageFailed,
-                    "The server cannot \(operation) a snapshot's file: \(reason).",
-                    fix: "Make room on the server's disk, beside the zone's file; then try again."
-                )
-            } catch {
-                throw TidemarkError.typed(error, of: "the zone's file or its snapshot")
-            }
-        }
-        throw TidemarkError(
-            .unavailable,
-            "Other programs write to the zone's file without a pause.",
-            fix: "Try again in a moment."
-        )
-    }
-
-    /// A file of what has changed since; nil where all rows are better.
-    private func delta(
-        since base: DeltaBase?,
-        at state: ZoneState,
-        _ schema: SyncSchema
-    ) async throws -> SnapshotFile? {
-        guard let base, base.epoch == state.epoch, base.schema == state.schema,
-            base.revision < state.revision
-        else { return nil }
-        let builder = SnapshotBuilder(zonePath: path, schema: schema, since: base)
-        return try await snapshots.delta(since: base.revision, at: state) { path in
-            try await builder.buildApart(at: path)
-        }
-    }
-
-    /// The snapshot of a tag, if it is still there.
-    public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
-        try check(zone)
-        return await snapshots.snapshot(tag: tag)
-    }
-
-    /// Tells that nobody reads the snapshot any more.
-    public func releaseSnapshot(_ snapshot: SnapshotFile) async {
-        await snapshots.release(snapshot)
-    }
-
     /// The statements that make the zone's tables, as JSON.
     public func schema(zone: String) async throws -> [UInt8] {
         try check(zone)
@@ -257,9 +194,8 @@ public final class EmbeddedStore: SyncService {
         try file.close()
     }
 
-    // MARK: Private
-
-    private func check(_ zone: String) throws {
+    /// Refuses zones that are not there.
+    func check(_ zone: String) throws {
         guard zone == Self.zoneName else {
             throw TidemarkError(
                 .unknownZone,

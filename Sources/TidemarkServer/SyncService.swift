@@ -43,7 +43,9 @@ public protocol SyncService: Sendable {
     /// A snapshot of the zone as a gzip file that stays readable until ``releaseSnapshot(_:)``.
     ///
     /// With `base`, it may be a delta: only what has changed since then. Whether it is depends on
-    /// which is smaller, and on whether the log reaches back so far.
+    /// which is smaller, and on whether the log reaches back so far. With
+    /// ``TidemarkCore/DeltaBase/nothing`` it may be somewhat behind, as
+    /// ``TidemarkCore/Limits/snapshotRevisionsBehindMax`` allows.
     func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile
 
     /// The snapshot file of a tag, if it is still there, also when the zone has moved on since.

@@ -138,6 +138,25 @@ import TidemarkSQLiteStore
         #expect(set.ids("update", "players") == [3])
     }
 
+    @Test func `F5 Rule 7: a unique value that others refer to, changed likewise, holds the zone`()
+        async throws
+    {
+        let zone = try TestZone(
+            """
+            CREATE TABLE country (id INTEGER PRIMARY KEY, code TEXT UNIQUE, name TEXT);
+            CREATE TABLE city (id INTEGER PRIMARY KEY, code TEXT REFERENCES country (code));
+            INSERT INTO country VALUES (1, 'DE', 'x'); INSERT INTO city VALUES (1, 'DE');
+            """
+        )
+        try await zone.writeOutside("UPDATE country SET name = 'y'", foreignKeys: false)
+        #expect(try await zone.refusal(of: #"{"maxRevision":1}"#) == nil)
+        try await zone.writeOutside("UPDATE country SET code = 'D'", foreignKeys: false)
+        let refusal = try await zone.refusal(of: #"{"maxRevision":1}"#)
+        #expect(refusal?.place == .init(table: "city", key: "1", column: "code"))
+        try await zone.writeOutside("UPDATE city SET code = 'D'")
+        #expect(try await zone.sync(at: 1).revisions == [2, 3])
+    }
+
     @Test(arguments: [
         ("teams", "INSERT INTO teams VALUES (-5, 'x', NULL)", "id = -5"),
         ("teams", "INSERT INTO teams VALUES (4503599627370496, 'x', NULL)", "id > 9999"),

@@ -70,4 +70,61 @@ import TidemarkStore
         let file = try await cache.snapshot(at: state) { _ in Self.file(1) }
         #expect(file == Self.file(1))
     }
+
+    /// A build that ends when it is told to, and the states for which it was begun.
+    private actor Yard {
+        private(set) var begun = 0
+        private var waiting: [CheckedContinuation<Void, Never>] = []
+        private var isOpen = false
+
+        func build(_ revision: Int64) async -> SnapshotFile {
+            begun += 1
+            if !isOpen { await withCheckedContinuation { waiting.append($0) } }
+            return SnapshotShelfTests.file(revision)
+        }
+
+        func open() {
+            isOpen = true
+            for continuation in waiting { continuation.resume() }
+            waiting = []
+        }
+    }
+
+    private static func state(_ revision: Int64) -> ZoneState {
+        ZoneState(epoch: "e", revision: revision, horizon: 0, schema: "s")
+    }
+
+    @Test func `nobody waits for the next file, it is built once, and after half of the bound`()
+        async throws
+    {
+        let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone")
+        let yard = Yard()
+        func asked(at revision: Int64) async throws -> Int64? {
+            try await cache.snapshot(at: Self.state(revision), behind: 10) { _ in
+                await yard.build(revision)
+            }?.revision
+        }
+        let first = try await cache.snapshot(at: Self.state(1)) { _ in Self.file(1) }
+        #expect(first?.revision == 1)
+        #expect(try await asked(at: 6) == 1)
+        // The build that these two begin does not end yet.
+        for revision in Int64(7)...9 { #expect(try await asked(at: revision) == 1) }
+        await yard.open()
+        // Beyond the bound it is waited for.
+        #expect(try await asked(at: 30) == 30)
+        #expect(await yard.begun == 2)
+        await cache.clear()
+    }
+
+    @Test func `a store that closes waits for the build for which nobody waits`() async throws {
+        let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone")
+        _ = try await cache.snapshot(at: Self.state(1)) { _ in Self.file(1) }
+        let path = NSTemporaryDirectory() + "tidemark-\(UUID()).gz"
+        _ = try await cache.snapshot(at: Self.state(2), behind: 1) { _ in
+            try Data().write(to: URL(filePath: path))
+            return SnapshotFile(path: path, byteCount: 0, epoch: "e", revision: 2, hash: "2")
+        }
+        await cache.clear()
+        #expect(!FileManager.default.fileExists(atPath: path))
+    }
 }

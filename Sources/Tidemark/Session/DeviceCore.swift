@@ -150,6 +150,7 @@ package struct DeviceCore: Sendable {
     /// What a delta may begin from; nil when only all rows will do.
     func deltaBase(_ db: Database) throws -> DeltaBase? {
         let file = try DeviceFile(db)
+        if file.epoch == nil { return .nothing }
         guard !file.isStale, let epoch = file.epoch, let schema = file.tables.servedHash,
             ConfirmedRows(db: db, file: file).expected != nil
         else { return nil }

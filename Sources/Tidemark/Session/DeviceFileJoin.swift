@@ -3,10 +3,17 @@ public import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// Makes a device's file from a server's snapshot: the way in for programs that bring no tables of
+/// Makes a device's file from a zone's snapshot: the way in for programs that bring no tables of
 /// their own.
 public struct DeviceFileJoin: Sendable {
-    private let transport: any Transport
+    /// Writes a snapshot, decompressed, to a path; told what the new file has already.
+    private typealias Fetch =
+        @Sendable (
+            _ base: DeltaBase?, _ path: String,
+            _ progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+        ) async throws -> Void
+
+    private let fetch: Fetch
     private let server: String
     private let zone: String
     private let environment: SyncEngine.Environment
@@ -24,8 +31,26 @@ public struct DeviceFileJoin: Sendable {
         zone: String = "main",
         environment: SyncEngine.Environment = .system
     ) {
-        (self.transport, self.server) = (transport, server)
-        (self.zone, self.environment) = (zone, environment)
+        fetch = { try await transport.snapshot(zone: zone, since: $0, to: $1, progress: $2) }
+        (self.server, self.zone, self.environment) = (server, zone, environment)
+    }
+
+    /// Makes a join that takes the rows from this machine, not from a server.
+    ///
+    /// - Parameters:
+    ///   - server: The server's URL, kept in the file.
+    ///   - zone: The zone.
+    ///   - environment: Time and randomness.
+    ///   - snapshot: Writes the zone's snapshot, decompressed, to a path; for instance by
+    ///     `EmbeddedStore.writeSnapshot(to:)`.
+    public init(
+        server: String,
+        zone: String = "main",
+        environment: SyncEngine.Environment = .system,
+        snapshot: @escaping @Sendable (_ path: String) async throws -> Void
+    ) {
+        fetch = { _, path, _ in try await snapshot(path) }
+        (self.server, self.zone, self.environment) = (server, zone, environment)
     }
 
     /// Downloads the snapshot and makes the file.
@@ -41,7 +66,7 @@ public struct DeviceFileJoin: Sendable {
         path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
-        try await join(path: path, progress: progress) { _ in }
+        try await join(path: path, since: .nothing, progress: progress) { _ in }
     }
 
     /// Downloads the snapshot and makes a file to ship inside an app: no device yet, one file that
@@ -59,13 +84,14 @@ public struct DeviceFileJoin: Sendable {
         path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
-        try await join(path: path, isShipped: true, progress: progress) {
+        try await join(path: path, since: .nothing, isShipped: true, progress: progress) {
             try PrepareDevice.forgetIdentity(in: $0)
         }
     }
 
     private func join(
         path: String,
+        since base: DeltaBase?,
         isShipped: Bool = false,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void,
         takeOver: @escaping @Sendable (Database) throws -> Void
@@ -82,7 +108,7 @@ public struct DeviceFileJoin: Sendable {
         defer { SnapshotScratch.remove(snapshot) }
         defer { SnapshotScratch.remove(scratch) }
         SnapshotScratch.remove(scratch)
-        try await transport.snapshot(zone: zone, to: snapshot, progress: progress)
+        try await fetch(base, snapshot, progress)
         let status = try await make(scratch, isShipped, from: snapshot, takeOver)
         try FileManager.default.moveItem(atPath: scratch, toPath: path)
         return status
@@ -115,7 +141,8 @@ public struct DeviceFileJoin: Sendable {
             try FileManager.default.copyItem(atPath: damaged + suffix, toPath: copy + suffix)
         }
         let (now, newID) = (environment.now(), environment.newID)
-        return try await join(path: path, progress: progress) { db in
+        // What waits may have seen the latest revision.
+        return try await join(path: path, since: nil, progress: progress) { db in
             try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID).takeOver()
         }
     }

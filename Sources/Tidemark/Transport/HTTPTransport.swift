@@ -92,7 +92,10 @@ public struct HTTPTransport: Transport {
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         // All three are made of characters that an URL may have.
-        let query = base.map { "?since=\($0.revision)&epoch=\($0.epoch)&schema=\($0.schema)" }
+        let query = base.map {
+            "?since=\($0.revision)"
+                + ($0 == .nothing ? "" : "&epoch=\($0.epoch)&schema=\($0.schema)")
+        }
         let download = SnapshotDownload(
             exchange: exchange,
             url: address.url(zone: zone, path: "snapshot") + (query ?? ""),

@@ -23,7 +23,8 @@ public protocol Transport: Sendable {
     func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8]
 
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`; with
-    /// `base`, perhaps only what has changed since, as the file says.
+    /// `base`, perhaps only what has changed since, as the file says. With
+    /// ``TidemarkCore/DeltaBase/nothing`` it has all rows, perhaps not of the latest revision.
     ///
     /// `progress` is told the compressed bytes received so far, and how many there will be if
     /// known. Both begin anew if the server has another file when a broken connection is made

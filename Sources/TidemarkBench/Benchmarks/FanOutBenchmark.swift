@@ -1,3 +1,5 @@
+import TidemarkHTTP
+
 /// One commit, told to many who listen.
 enum FanOutBenchmark: Benchmark {
     static let name = "fanout"
@@ -9,7 +11,7 @@ enum FanOutBenchmark: Benchmark {
     private static let otherFiles = 512
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
-        let room = max(1, OpenFiles.raise() - otherFiles)
+        let room = max(1, OpenFiles.raise(to: 1 << 20) - otherFiles)
         return Set(setting.listeners.map { min($0, room) }).sorted().map { count in
             BenchCase("\(count) listeners", goal: .atMost(memoryMax, .bytes, [memory])) {
                 try await job(count, setting)

@@ -1,5 +1,4 @@
 import Foundation
-import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkSQLiteStore
 import TidemarkServer
@@ -10,21 +9,16 @@ struct BenchStore: Sendable {
     let close: @Sendable () async throws -> Void
 
     /// Opens the store.
-    init(
-        _ setting: BenchSetting,
-        path: String,
-        zones: [String] = ["main"],
-        limits: Limits = .standard
-    ) async throws {
+    init(_ setting: BenchSetting, path: String, zones: [String] = ["main"]) async throws {
         guard let server = setting.postgres else {
-            let store = try EmbeddedStore(path: path, newEpoch: RandomID.uuid(), limits: limits)
+            let store = try EmbeddedStore(path: path, newEpoch: RandomID.uuid())
             service = store
             close = { try await store.close() }
             return
         }
         let database = try BenchDatabase(on: server)
         var options = PostgresStore.Options(address: database.address, newEpoch: RandomID.uuid())
-        (options.filePath, options.zones, options.limits) = (path, zones, limits)
+        (options.filePath, options.zones) = (path, zones)
         let store = try await PostgresStore(options)
         service = store
         close = {

@@ -17,7 +17,6 @@ final class Workplace: Sendable {
         /// How many revisions follow the first.
         var history = 0
         var names = ["main"]
-        var limits = Limits.standard
         /// How long a way to the server and back takes.
         var roundTrip = Duration.zero
     }
@@ -35,16 +34,10 @@ final class Workplace: Sendable {
         folder = try BenchFolder(in: setting.folder)
         let path = folder.path("zone")
         try Items.make(zone.rows, at: path, more: zone.sql)
-        store = try await BenchStore(
-            setting,
-            path: path,
-            zones: zone.names,
-            limits: zone.limits
-        )
+        store = try await BenchStore(setting, path: path, zones: zone.names)
         let application = TidemarkServerApplication(
             service: store.service,
             port: 0,
-            limits: zone.limits,
             logger: Logger(label: "tidemark.bench") { _ in SwiftLogNoOpLogHandler() }
         )
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)

@@ -29,16 +29,12 @@ extension Device {
 
         func run() async throws {
             try await Terminal.run {
-                let bar = ProgressBar("downloading")
                 let started = ContinuousClock.now
-                let device = try await DeviceFileJoin(
-                    transport: HTTPTransport(url: url),
-                    server: url,
-                    zone: zone
-                ).join(path: file) { bar.update($0, of: $1) }
-                bar.finish(
-                    "\(file) joined \(url) at revision \(device.revision) in \(Self.seconds(since: started)) s"
-                )
+                try await Download(url: url, zone: zone).run {
+                    try await $0.join(path: file, progress: $1)
+                } saying: {
+                    "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: started)) s"
+                }
             }
         }
 

@@ -20,16 +20,12 @@ extension Device {
         func run() async throws {
             try await Terminal.run {
                 let place = try SyncEngine.membership(ofFileAt: damaged)
-                let bar = ProgressBar("downloading")
-                let device = try await DeviceFileJoin(
-                    transport: HTTPTransport(url: place.server),
-                    server: place.server,
-                    zone: place.zone
-                ).rescue(path: file, damaged: damaged) { bar.update($0, of: $1) }
-                bar.finish(
-                    "\(file) has everything of \(damaged) that waits: \(device.pendingChangeSets) change set(s), "
-                        + "\(device.conflicts) conflict(s), at revision \(device.revision)"
-                )
+                try await Download(url: place.server, zone: place.zone).run {
+                    try await $0.rescue(path: file, damaged: damaged, progress: $1)
+                } saying: {
+                    "\(file) has everything of \(damaged) that waits: \($0.pendingChangeSets) change set(s), "
+                        + "\($0.conflicts) conflict(s), at revision \($0.revision)"
+                }
             }
         }
     }

@@ -98,16 +98,7 @@ struct Serve: AsyncParsableCommand {
     )
     var exclude: [String] = []
 
-    @Option(
-        help: ArgumentHelp(
-            """
-            A table's conflict policy: reject, columns, lastWriter or latest; a column may have its own, \
-            as in note.text=latest; may be repeated.
-            """,
-            valueName: "table[.column]=policy"
-        )
-    )
-    var policy: [String] = []
+    @OptionGroup var policies: PolicyOptions
 
     @Flag(
         help: ArgumentHelp(
@@ -124,6 +115,15 @@ struct Serve: AsyncParsableCommand {
         )
     )
     var keepRevisions: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Let new devices begin at once with a file of rows up to N revisions old, while the next is built; with 0 they wait for it.",
+            discussion: "What came since arrives with their first sync.",
+            valueName: "N"
+        )
+    )
+    var snapshotBehind: Int64 = 0
 
     @Option(
         help: ArgumentHelp(
@@ -147,6 +147,9 @@ struct Serve: AsyncParsableCommand {
     func validate() throws {
         guard (keepRevisions ?? 0) >= 0 else {
             throw ValidationError("--keep-revisions is a number of revisions, from 0.")
+        }
+        guard snapshotBehind >= 0 else {
+            throw ValidationError("--snapshot-behind is a number of revisions, from 0.")
         }
         guard (0...3_600).contains(drain) else {
             throw ValidationError("--drain is a number of seconds, up to an hour.")
@@ -213,12 +216,13 @@ struct Serve: AsyncParsableCommand {
     private func open(_ logger: Logger) async throws -> Opened {
         var limits = Limits.standard
         limits.revisionsKept = keepRevisions
-        let policies = try policies()
-        guard let store else { return try await openFile(policies, limits) }
+        limits.snapshotRevisionsBehindMax = snapshotBehind
+        guard let store else { return try await openFile(limits) }
         var options = PostgresStore.Options(address: store, newEpoch: UUID())
         options.filePath = try file.map { try Self.existing($0) }
         options.schemaSQL = try schema.map { try Self.text(of: $0) }
-        (options.policies, options.limits, options.logger) = (policies, limits, logger)
+        (options.policies, options.limits) = (try policies.read(), limits)
+        options.logger = logger
         if !zone.isEmpty { options.zones = zone }
         (options.adopts, options.zoneColumn) = (adopt, zoneColumn)
         options.isRestored = restored
@@ -228,7 +232,7 @@ struct Serve: AsyncParsableCommand {
             options.bus = RedisBus(redis)
         }
         let opened = try await PostgresStore(options)
-        try refuseUnknown(policies, in: opened.schema)
+        try policies.requireKnown(in: opened.schema)
         var lines = opened.made.map { "made the \($0)" }
         for zone in options.zones {
             let state = try await opened.state(zone: zone)
@@ -237,20 +241,18 @@ struct Serve: AsyncParsableCommand {
         return Opened(service: opened, lines: lines) { await opened.close() }
     }
 
-    private func openFile(_ policies: [String: ConflictPolicy], _ limits: Limits) async throws
-        -> Opened
-    {
+    private func openFile(_ limits: Limits) async throws -> Opened {
         let store = try EmbeddedStore(
             path: try zonePath(),
             schemaSQL: try schema.map { try Self.text(of: $0) },
             newEpoch: UUID(),
             isRestored: restored,
             excluding: Set(exclude),
-            policies: policies,
+            policies: try policies.read(),
             renames: try renames(),
             limits: limits
         )
-        try refuseUnknown(policies, in: store.schema)
+        try policies.requireKnown(in: store.schema)
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
         if !store.skippedTables.isEmpty {
             lines.append("not synced: \(store.skippedTables.joined(separator: ", "))")
@@ -262,38 +264,6 @@ struct Serve: AsyncParsableCommand {
         let tables = schema.tables.count
         return "serving \(tables) table\(tables == 1 ? "" : "s")"
             + (zone.map { " of zone \($0)" } ?? "") + " at revision \(state.revision)"
-    }
-
-    private func policies() throws -> [String: ConflictPolicy] {
-        try policy.reduce(into: [String: ConflictPolicy]()) { policies, text in
-            let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
-            guard parts.count == 2, let policy = ConflictPolicy(rawValue: parts[1]) else {
-                throw TidemarkError(
-                    .invalidArgument,
-                    "\(text) is no policy of a table.",
-                    fix: """
-                        Write table=policy or table.column=policy, with \
-                        \(ConflictPolicy.allCases.map(\.rawValue).joined(separator: ", ")).
-                        """
-                )
-            }
-            policies[parts[0]] = policy
-        }
-    }
-
-    private func refuseUnknown(_ policies: [String: ConflictPolicy], in schema: SyncSchema) throws {
-        let known = schema.tables.flatMap { table in
-            [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" }
-        }
-        guard let unknown = policies.keys.sorted().first(where: { !known.contains($0) }) else {
-            return
-        }
-        let tables = schema.tables.map(\.name).sorted().joined(separator: ", ")
-        throw TidemarkError(
-            .invalidArgument,
-            "--policy names \(unknown), which is no synced table, nor a column apart from its key.",
-            fix: "The synced tables are \(tables)."
-        )
     }
 
     /// Reads `notes.text=notes.body`, or shorter `notes.text=body`.

@@ -1,6 +1,8 @@
 import ArgumentParser
 import Foundation
 import Tidemark
+import TidemarkCore
+import TidemarkSQLiteStore
 
 /// `tidemark snapshot`: the file that an app brings along.
 struct SnapshotCommand: AsyncParsableCommand {
@@ -13,22 +15,74 @@ struct SnapshotCommand: AsyncParsableCommand {
             one file, vacuumed, without a write-ahead log, so it may lie in a read-only bundle; copy it from there before \
             you open it.
 
+            The rows come from a server, or from a zone's own file on this machine, the one that `tidemark serve FILE` serves; it \
+            may be served meanwhile. What other programs have written into that file becomes a revision first. The file knows its \
+            revision, its history and which of its tables are served. It does not know what only the server does, so give again
+
+              --server  when copies are synced by `tidemark device sync`; a SyncEngine is told the server by its app
+              --policy  as to `tidemark serve`; without it, copies ask for the schema once more
+
               tidemark snapshot https://sync.example.org Resources/library.sqlite
+              tidemark snapshot zone.sqlite Resources/library.sqlite --server https://sync.example.org
             """
     )
-    @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
+    @Argument(
+        help: "The server, for instance http://127.0.0.1:8080, or the zone's file.",
+        completion: .file()
+    )
+    var source: String
     @Argument(help: "The file to make; it must not exist yet.") var out: String
-    @Option(help: "The zone.") var zone = "main"
+    @Option(help: "The zone, of a server that has several.") var zone = EmbeddedStore.zoneName
+    @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url"))
+    var server: String?
+    @OptionGroup var policies: PolicyOptions
+
+    private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
+
+    func validate() throws {
+        guard !isURL || server == nil && policies.policy.isEmpty else {
+            throw ValidationError("--server and --policy belong to a file, not to a server.")
+        }
+        guard isURL || zone == EmbeddedStore.zoneName else {
+            throw ValidationError("A file has one zone, \(EmbeddedStore.zoneName).")
+        }
+    }
 
     func run() async throws {
         try await Terminal.run {
-            let bar = ProgressBar("downloading")
-            let device = try await DeviceFileJoin(
-                transport: HTTPTransport(url: url),
-                server: url,
-                zone: zone
-            ).ship(path: out) { bar.update($0, of: $1) }
-            bar.finish("\(out) is \(url) at revision \(device.revision), for any number of devices")
+            if isURL {
+                return try await Download(url: source, zone: zone).run {
+                    try await $0.ship(path: out, progress: $1)
+                } saying: {
+                    summary($0)
+                }
+            }
+            Terminal.note(summary(try await ship()))
         }
+    }
+
+    private func summary(_ status: DeviceStatus) -> String {
+        "\(out) is \(source) at revision \(status.revision), for any number of devices"
+    }
+
+    /// Makes the file from the zone's.
+    private func ship() async throws -> DeviceStatus {
+        guard FileManager.default.fileExists(atPath: source) else {
+            throw TidemarkError(
+                .unusableFile,
+                "There is no file \(source).",
+                fix: "Check the path; a server's address begins with http:// or https://."
+            )
+        }
+        if let server { _ = try HTTPTransport(url: server) }
+        let store = try EmbeddedStore(servedFile: source, policies: policies.read())
+        let outcome = await Result {
+            try policies.requireKnown(in: store.schema)
+            return try await DeviceFileJoin(server: server ?? "") { path in
+                try await store.writeSnapshot(to: path)
+            }.ship(path: out)
+        }
+        try await store.close()
+        return try outcome.get()
     }
 }

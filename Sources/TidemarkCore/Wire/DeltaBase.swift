@@ -7,6 +7,9 @@ public struct DeltaBase: Hashable, Sendable {
     /// The hash of the zone's schema as the device knows it.
     public let schema: String
 
+    /// What a device has that begins: no row, and no revision that it knows of.
+    public static let nothing = DeltaBase(epoch: "", revision: 0, schema: "")
+
     /// Makes a base.
     public init(epoch: String, revision: Int64, schema: String) {
         (self.epoch, self.revision, self.schema) = (epoch, revision, schema)

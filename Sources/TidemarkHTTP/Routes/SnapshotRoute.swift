@@ -43,9 +43,12 @@ struct SnapshotRoute {
     /// What the device has, if it says so; whatever else stands there counts for nothing, and the
     /// whole snapshot is always right.
     private static func base(_ query: Parameters) -> DeltaBase? {
-        guard let revision = query["since"].flatMap({ Int64($0) }), revision >= 0,
-            let epoch = query["epoch"], let schema = query["schema"]
-        else { return nil }
+        guard let revision = query["since"].flatMap({ Int64($0) }), revision >= 0 else {
+            return nil
+        }
+        guard let epoch = query["epoch"], let schema = query["schema"] else {
+            return revision == 0 ? .nothing : nil
+        }
         return DeltaBase(epoch: String(epoch), revision: revision, schema: String(schema))
     }
 

@@ -83,10 +83,14 @@ struct BuildSnapshot {
         guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
         guard !rows[0].isTrue(3), rows[0].integer(4) == served.position.version else { return nil }
         if let base {
-            let (horizon, revision) = (rows[0].integer(5) ?? 0, rows[0].integer(1) ?? 0)
-            guard base.epoch == rows[0][0], base.revision >= horizon, base.revision < revision,
-                try DeltaRows(pg: pg, served: served, zone: zone, base: base).isWorthwhile()
-            else { return nil }
+            let isPossible = DeltaChoice.isPossible(
+                since: base,
+                epoch: rows[0].text(0),
+                horizon: rows[0].integer(5) ?? 0,
+                revision: rows[0].integer(1) ?? 0
+            )
+            let delta = DeltaRows(pg: pg, served: served, zone: zone, base: base)
+            guard isPossible, try delta.isWorthwhile() else { return nil }
         }
         let header = SnapshotFormat.Header(
             zone: zone,

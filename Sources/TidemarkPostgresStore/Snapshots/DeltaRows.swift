@@ -1,5 +1,6 @@
 import TidemarkCore
 import TidemarkSQLite
+import TidemarkStore
 
 /// The rows of a delta: those of the records that the log names after a revision, in the
 /// transaction of a ``BuildSnapshot``.
@@ -8,9 +9,6 @@ struct DeltaRows {
     let served: PostgresSchema
     let zone: String
     let base: DeltaBase
-
-    /// How many of a zone's rows a changed record has to stand for; see the embedded store.
-    private static let rowsPerRecordMin = 2
 
     /// Whether most of the zone's rows have not changed.
     func isWorthwhile() throws -> Bool {
@@ -22,19 +20,16 @@ struct DeltaRows {
                 """,
                 [zone, "\(base.revision)"]
             )[0].integer(0) ?? 0
-        var left = changed * Int64(Self.rowsPerRecordMin)
-        for table in served.schema.tables where left > 0 {
-            guard let stored = served.tables[table.name] else { continue }
-            let rows = try pg.query(
+        return try DeltaChoice.isWorthwhile(changed: changed, in: served.schema.tables) {
+            guard let stored = served.tables[$0.name] else { return 0 }
+            return try pg.query(
                 """
                 SELECT count(*) FROM (SELECT 1 FROM \(stored.name) AS t
                     WHERE $1::text IS NOT NULL AND \(stored.inZone("t")) LIMIT $2::bigint) AS found
                 """,
-                [zone, "\(left)"]
-            )
-            left -= rows[0].integer(0) ?? 0
+                [zone, "\($1)"]
+            )[0].integer(0) ?? 0
         }
-        return left <= 0
     }
 
     /// The condition that a row's record has changed; the zone is the parameter `$1`.

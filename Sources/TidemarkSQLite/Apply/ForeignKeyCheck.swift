@@ -54,9 +54,28 @@ package struct ForeignKeyCheck {
     ///
     /// For the path on which something is known to be wrong.
     package func broken(in table: SyncedTable, limit: Int = 20) throws -> [Broken] {
+        try broken(of: table, rows: "main.\(SQLText.name(table.name)) AS c", limit: limit)
+    }
+
+    /// The broken references of those records of a table that `temp.tidemark_reduced` has, found by
+    /// their keys.
+    package func brokenAmongReduced(in table: SyncedTable, limit: Int = 20) throws -> [Broken] {
+        try broken(
+            of: table,
+            rows: """
+                temp.tidemark_reduced AS k CROSS JOIN main.\(SQLText.name(table.name)) AS c
+                    ON k.tbl = \(SQLText.literal(table.name)) AND k.operation <> 'delete'
+                        AND \(KeySQL.match(table, key: "k.key", alias: "c."))
+                """,
+            limit: limit
+        )
+    }
+
+    private func broken(of table: SyncedTable, rows: String, limit: Int) throws -> [Broken] {
         try table.references.flatMap { reference in
-            try Row.fetchAll(db.cachedStatement(sql: sql(table, reference) + " LIMIT \(limit)")).map
-            {
+            try Row.fetchAll(
+                db.cachedStatement(sql: sql(table, reference, rows) + " LIMIT \(limit)")
+            ).map {
                 Broken(
                     table: table.name,
                     key: $0["key"],
@@ -74,12 +93,16 @@ package struct ForeignKeyCheck {
         try schema.tables.flatMap { try broken(in: $0, limit: limit) }
     }
 
-    private func sql(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String {
+    private func sql(
+        _ table: SyncedTable,
+        _ reference: SyncedTable.Reference,
+        _ rows: String
+    ) -> String {
         let columns = reference.columns.map { "c.\(SQLText.name($0))" }
         let match = zip(columns, reference.parentColumns).map { "p.\(SQLText.name($1)) = \($0)" }
         return """
             SELECT \(RowJSON.key(table, alias: "c.")) AS key, tidemark_key(\(columns.joined(separator: ", "))) AS parent_key
-            FROM main.\(SQLText.name(table.name)) AS c
+            FROM \(rows)
             WHERE \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND ")) AND NOT EXISTS (
                 SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p WHERE \(match.joined(separator: " AND ")))
             """

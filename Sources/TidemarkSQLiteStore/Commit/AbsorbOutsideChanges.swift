@@ -71,19 +71,25 @@ extension ZoneTransaction {
     /// meanwhile.
     private func refuseBrokenOutside() throws {
         let changed = try Row.fetchAll(
-            db.cachedStatement(
-                sql:
-                    "SELECT DISTINCT tbl, operation = 'delete' AS deleted FROM temp.tidemark_reduced"
-            )
+            db.cachedStatement(sql: "SELECT DISTINCT tbl, operation FROM temp.tidemark_reduced")
         )
-        let written = Set(changed.filter { !($0["deleted"] as Bool) }.map { $0["tbl"] as String })
-        let emptied = Set(changed.filter { $0["deleted"] }.map { $0["tbl"] as String })
+        let tables = Dictionary(grouping: changed) { $0["operation"] as String }
+            .mapValues { Set($0.map { $0["tbl"] as String }) }
+        let written = tables["create", default: []].union(tables["update", default: []])
         let check = ForeignKeyCheck(db, schema: schema)
-        for table in schema.tables
-        where written.contains(table.name)
-            || table.references.contains(where: { emptied.contains($0.parent) })
-        {
-            guard let broken = try check.broken(in: table, limit: 1).first else { continue }
+        for table in schema.tables where !table.references.isEmpty {
+            // Any row may have referred to what is gone; else only what was written can be wrong.
+            let hasLostParents = table.references.contains { reference in
+                tables["delete", default: []].contains(reference.parent)
+                    || tables["update", default: []].contains(reference.parent)
+                        && schema.byName[reference.parent]?.key != reference.parentColumns
+            }
+            guard hasLostParents || written.contains(table.name) else { continue }
+            let broken =
+                hasLostParents
+                ? try check.broken(in: table, limit: 1)
+                : try check.brokenAmongReduced(in: table, limit: 1)
+            guard let broken = broken.first else { continue }
             throw TidemarkError(
                 .unavailable,
                 "A row written into the zone's file refers to \(broken.parent) \(broken.parentKey), which does not exist.",

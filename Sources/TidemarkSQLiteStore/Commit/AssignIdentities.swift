@@ -12,11 +12,12 @@ extension ZoneTransaction {
             "[\(ChangeSetJSON.quote($0.table)),\($0.temporary)]"
         }
         guard !wanted.isEmpty else { return }
+        // `CROSS JOIN`, because SQLite would rather read all ids that the device ever got.
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO temp.tidemark_assigned
                 SELECT m.tbl, m.temporary, m.permanent FROM json_each(?) AS w
-                JOIN tidemark_idmap AS m
+                CROSS JOIN tidemark_idmap AS m
                     ON m.device = ? AND m.tbl = w.value ->> 0 AND m.temporary = w.value ->> 1
                 """
         ).execute(arguments: ["[\(wanted.joined(separator: ","))]", device])

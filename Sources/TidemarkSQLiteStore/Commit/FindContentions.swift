@@ -60,13 +60,16 @@ extension ZoneTransaction {
     }
 
     /// What others did to each contended record since its base, oldest first.
+    ///
+    /// `CROSS JOIN`, because SQLite would rather read the whole log in the order that is asked for.
     func unseenChanges(_ seen: String) throws -> [StagedRequest.RecordName: [UnseenChange]] {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
                     SELECT c.tbl, c.key, l.operation, l.columns, r.time, r.device
                     FROM temp.tidemark_contended AS c
-                    JOIN tidemark_log AS l ON l.tbl = c.tbl AND l.key = c.key AND l.revision > c.base
+                    CROSS JOIN tidemark_log AS l
+                        ON l.tbl = c.tbl AND l.key = c.key AND l.revision > c.base
                         AND (l.merged OR l.revision NOT IN (SELECT value FROM json_each(?)))
                     JOIN tidemark_revision AS r USING (revision) ORDER BY l.revision
                     """

@@ -42,13 +42,8 @@ public struct ZoneVerification: Sendable {
     }
 
     private init(_ db: Database, repairing: Bool) throws {
-        let captured = try String.fetchSet(
-            db,
-            sql:
-                "SELECT substr(name, 18) FROM main.sqlite_master WHERE name LIKE 'tidemark~_capture~_%' ESCAPE '~'"
-        )
-        let others = Set(try SchemaIntrospection(db).tables.map(\.name)).subtracting(captured)
-        let schema = try SchemaIntrospection(db, excluding: others).validated()
+        let unserved = try SchemaIntrospection.unserved(in: db)
+        let schema = try SchemaIntrospection(db, excluding: unserved).validated()
         try EngineConnection.prepare(db, schema: schema)
         // Nothing here asks for the time.
         let zone = try ZoneTransaction(db, schema: schema, now: 0)

@@ -65,6 +65,7 @@ extension ZoneTransaction {
     }
 
     private func mergeEntries(_ horizon: Int64) throws {
+        // `CROSS JOIN`, because SQLite would rather read the whole log.
         // A record that was there before, went and came again stays one that was created anew.
         try db.execute(
             sql: """
@@ -75,7 +76,7 @@ extension ZoneTransaction {
                     (SELECT json_group_array(DISTINCT j.value)
                         FROM tidemark_log AS e, json_each(coalesce(e.columns, '[]')) AS j
                         WHERE e.tbl = l.tbl AND e.key = l.key AND e.revision <= ?1), 1
-                FROM temp.tidemark_compacted AS c JOIN tidemark_log AS l USING (tbl, key)
+                FROM temp.tidemark_compacted AS c CROSS JOIN tidemark_log AS l USING (tbl, key)
                     JOIN temp.tidemark_table AS t USING (tbl)
                 WHERE l.revision <= ?1 GROUP BY l.tbl, l.key HAVING count(*) > 1
                 """,
@@ -85,7 +86,7 @@ extension ZoneTransaction {
             sql: """
                 DELETE FROM tidemark_log WHERE (tbl, key, revision) IN (
                     SELECT l.tbl, l.key, l.revision
-                    FROM temp.tidemark_compacted AS c JOIN tidemark_log AS l USING (tbl, key)
+                    FROM temp.tidemark_compacted AS c CROSS JOIN tidemark_log AS l USING (tbl, key)
                     WHERE l.revision < (SELECT max(n.revision) FROM tidemark_log AS n
                         WHERE n.tbl = l.tbl AND n.key = l.key AND n.revision <= ?))
                 """,

@@ -1,4 +1,3 @@
-import Foundation
 import GRDB
 package import TidemarkCore
 import TidemarkServer
@@ -30,13 +29,6 @@ package struct SnapshotBuilder {
         removeIfThere(plain)
         guard let header = try copy(to: plain) else { return nil }
         return try SnapshotFile.compressing(plain, header, at: path)
-    }
-
-    /// Builds on a thread of its own: the work is all disk and SQLite.
-    func buildApart(at path: String) async throws -> SnapshotFile? {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread { continuation.resume(with: Result { try build(at: path) }) }
-        }
     }
 
     /// Copies the rows into a new SQLite file, not compressed.

@@ -1,6 +1,7 @@
 import GRDB
 import TidemarkCore
 import TidemarkSQLite
+import TidemarkStore
 
 /// The rows of a delta: those of the records that the log names after a revision, in the
 /// transaction of a ``SnapshotBuilder``, with the zone's file attached as `zone`.
@@ -8,18 +9,18 @@ struct DeltaRows {
     let db: Database
     let schema: SyncSchema
 
-    /// How many of a zone's rows a changed record has to stand for: with fewer, all rows are
-    /// quicker made, sent and taken than a selection, and one file serves everybody.
-    private static let rowsPerRecordMin = 2
-
     /// Lists the records that changed.
     ///
     /// - Returns: Whether they are fit for a delta: the log reaches back so far, and most rows have
     ///   not changed.
     func list(since base: DeltaBase, in zone: Row) throws -> Bool {
-        let (horizon, revision) = (zone["horizon"] as Int64, zone["revision"] as Int64)
-        guard base.epoch == zone["epoch"], base.revision >= horizon, base.revision < revision
-        else { return false }
+        let isPossible = DeltaChoice.isPossible(
+            since: base,
+            epoch: zone["epoch"],
+            horizon: zone["horizon"],
+            revision: zone["revision"]
+        )
+        guard isPossible else { return false }
         try EngineConnection.prepare(db, schema: schema)
         try db.execute(
             sql: """
@@ -28,8 +29,8 @@ struct DeltaRows {
                 """,
             arguments: [base.revision]
         )
-        let changed = try Int.fetchOne(db, sql: "SELECT count(*) FROM temp.tidemark_changed") ?? 0
-        return try hasRows(atLeast: changed * Self.rowsPerRecordMin)
+        let changed = try Int64.fetchOne(db, sql: "SELECT count(*) FROM temp.tidemark_changed")
+        return try DeltaChoice.isWorthwhile(changed: changed ?? 0, in: schema.tables, count: count)
     }
 
     /// Copies the rows of a table's changed records, and notes the records that are gone.
@@ -56,20 +57,11 @@ struct DeltaRows {
         )
     }
 
-    /// Whether the zone has so many rows; looks at no more than that.
-    private func hasRows(atLeast wanted: Int) throws -> Bool {
-        var left = wanted
-        for table in schema.tables where left > 0 {
-            left -=
-                try Int.fetchOne(
-                    db,
-                    sql: """
-                        SELECT count(*) FROM (
-                            SELECT 1 FROM zone.\(SQLText.name(table.name)) LIMIT ?)
-                        """,
-                    arguments: [left]
-                ) ?? 0
-        }
-        return left <= 0
+    private func count(_ table: SyncedTable, most: Int64) throws -> Int64 {
+        try Int64.fetchOne(
+            db,
+            sql: "SELECT count(*) FROM (SELECT 1 FROM zone.\(SQLText.name(table.name)) LIMIT ?)",
+            arguments: [most]
+        ) ?? 0
     }
 }

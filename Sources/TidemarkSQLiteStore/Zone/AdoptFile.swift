@@ -75,6 +75,20 @@ package struct ZoneAdoption {
     }
 }
 
+extension SchemaIntrospection {
+    /// The tables of a zone's file that the zone does not have: those that are not captured.
+    static func unserved(in db: Database) throws -> Set<String> {
+        let captured = try String.fetchSet(
+            db,
+            sql: """
+                SELECT substr(name, 18) FROM main.sqlite_master
+                WHERE name LIKE 'tidemark~_capture~_%' ESCAPE '~'
+                """
+        )
+        return Set(try SchemaIntrospection(db).tables.map(\.name)).subtracting(captured)
+    }
+}
+
 /// Looks whether the rows of a file can be synced: keys that can be told apart, references that
 /// point at something.
 struct RowValidation {

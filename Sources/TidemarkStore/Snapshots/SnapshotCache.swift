@@ -3,18 +3,25 @@ package import TidemarkServer
 
 /// Keeps the latest snapshot file, and builds a new one when the zone has moved on.
 ///
-/// The shell around ``SnapshotShelf``, which says which files stay. State: `building` is the build
-/// in progress, which later callers join; `builds` counts, so that no build writes over a file that
-/// somebody reads.
+/// The shell around ``SnapshotShelf``, which says which files stay and which will do. State:
+/// `building` is the latest build in progress, which later callers join; `builds` counts, so that
+/// no build writes over a file that somebody reads.
 package actor SnapshotCache {
     /// Builds a snapshot at a path; nil when rows are there that no revision has yet.
     package typealias Build = @Sendable (_ path: String) async throws -> SnapshotFile?
+
+    /// A build in progress.
+    private struct Building {
+        let number: Int
+        let state: ZoneState
+        let task: Task<SnapshotFile?, any Error>
+    }
 
     private let place: SnapshotPlace
     private let now: @Sendable () -> Int64
     private var shelf: SnapshotShelf
     private var builds = 0
-    private var building: (state: ZoneState, task: Task<SnapshotFile?, any Error>)?
+    private var building: Building?
 
     /// Keeps files beside a path, and removes those that killed servers left there.
     ///
@@ -33,38 +40,51 @@ package actor SnapshotCache {
         place.removeLeftovers()
     }
 
-    /// Removes the files when the store closes.
-    package func clear() { remove(shelf.clear()) }
+    /// Removes the files when the store closes, after a build that nobody waits for.
+    package func clear() async {
+        _ = await building?.task.result
+        remove(shelf.clear())
+    }
 
     /// The snapshot at a state of the zone, built when there is none yet, or nil when the zone has
     /// changes that no revision has.
-    package func snapshot(at state: ZoneState, build: @escaping Build) async throws -> SnapshotFile?
-    {
+    ///
+    /// A file that is at most `behind` revisions older is as good; when half of these are used up,
+    /// the next one is built, for whom nobody waits. Should that fail, whoever needs it tries
+    /// again.
+    package func snapshot(
+        at state: ZoneState,
+        behind: Int64 = 0,
+        build: @escaping Build
+    ) async throws -> SnapshotFile? {
         remove(shelf.expire(at: now()))
-        if let current = shelf.current, current.epoch == state.epoch,
-            current.revision >= state.revision, shelf.schema == state.schema
-        {
+        if let current = shelf.current(at: state, behind: behind) {
+            if state.revision - current.revision > behind / 2, building == nil {
+                _ = begin(state, build)
+            }
             shelf.lend(current)
             return current
         }
-        let task: Task<SnapshotFile?, any Error>
-        if let building, building.state == state {
-            task = building.task
-        } else {
-            builds += 1
-            let path = place.path(of: state, build: builds)
-            task = Task {
-                let file = try await build(path)
-                if let file { remove(shelf.put(file, schema: state.schema, at: now())) }
-                return file
-            }
-            building = (state, task)
-        }
-        let result = await task.result
-        if building?.task == task { building = nil }
-        guard let file = try result.get() else { return nil }
+        let task =
+            if let building, building.state == state { building.task } else { begin(state, build) }
+        guard let file = try await task.value else { return nil }
         shelf.lend(file)
         return file
+    }
+
+    private func begin(_ state: ZoneState, _ build: @escaping Build) -> Task<
+        SnapshotFile?, any Error
+    > {
+        builds += 1
+        let (number, path) = (builds, place.path(of: state, build: builds))
+        let task = Task {
+            defer { if building?.number == number { building = nil } }
+            let file = try await build(path)
+            if let file { remove(shelf.put(file, schema: state.schema, at: now())) }
+            return file
+        }
+        building = Building(number: number, state: state, task: task)
+        return task
     }
 
     /// The file of a tag, if it is still there.

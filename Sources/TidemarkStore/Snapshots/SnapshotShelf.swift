@@ -12,7 +12,7 @@ package struct SnapshotShelf {
     /// The newest file.
     package private(set) var current: SnapshotFile?
     /// The hash of the schema that the newest file has.
-    package private(set) var schema: String?
+    private var schema: String?
     private let keptMilliseconds: Int64
     private var readers: [SnapshotFile: Int] = [:]
     private var older: (file: SnapshotFile, until: Int64)?
@@ -20,6 +20,15 @@ package struct SnapshotShelf {
     /// Makes an empty shelf, on which an older file stays for so long after its last use.
     package init(keptMilliseconds: Int64 = SnapshotShelf.keptMillisecondsDefault) {
         self.keptMilliseconds = keptMilliseconds
+    }
+
+    /// The newest file, if a zone in a state may be begun from it: it is of no older revision, or
+    /// of one that is at most `behind` older, and all that came since is in the log.
+    package func current(at state: ZoneState, behind: Int64) -> SnapshotFile? {
+        guard let current, current.epoch == state.epoch, schema == state.schema,
+            current.revision >= max(state.revision - behind, state.horizon)
+        else { return nil }
+        return current
     }
 
     /// The file of a tag, if it is there.

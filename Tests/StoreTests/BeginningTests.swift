@@ -1,0 +1,80 @@
+import Foundation
+import StoreTestSupport
+import Testing
+import TidemarkCore
+import TidemarkServer
+
+/// A device that begins need not wait for the file of the very latest rows, on either store.
+@Suite struct BeginningTests {
+    private static func zone(_ store: Store, behind: Int64, keeping: Int? = nil) async throws
+        -> Zone
+    {
+        var limits = Limits.standard
+        (limits.snapshotRevisionsBehindMax, limits.revisionsKept) = (behind, keeping)
+        limits.compactionStepMin = 1
+        return try await Zone(
+            store,
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO note VALUES (1, 'a')",
+            limits: limits
+        )
+    }
+
+    /// Commits revisions.
+    private static func commit(_ count: Int, to zone: Zone) async throws {
+        for _ in 0..<count {
+            let revision = try await zone.revision()
+            _ = try await zone.sync(
+                at: revision,
+                #"{"note":{"update":[1],"attributes":{"1":{"text":"\#(revision)"}}}}"#
+            )
+        }
+    }
+
+    /// The revision of the file that somebody gets.
+    private static func revision(_ zone: Zone, since base: DeltaBase?) async throws -> Int64 {
+        let file = try await zone.service.snapshot(zone: "main", since: base)
+        #expect(FileManager.default.fileExists(atPath: file.path))
+        await zone.service.releaseSnapshot(file)
+        return file.revision
+    }
+
+    @Test(arguments: Store.all)
+    func `F4: a file within the bound is sent as it is, one beyond it is built first`(
+        store: Store
+    ) async throws {
+        let zone = try await Self.zone(store, behind: 4)
+        #expect(try await Self.revision(zone, since: .nothing) == 1)
+        try await Self.commit(2, to: zone)
+        #expect(try await Self.revision(zone, since: .nothing) == 1)
+        try await Self.commit(3, to: zone)
+        #expect(try await Self.revision(zone, since: .nothing) == 6)
+    }
+
+    @Test(arguments: Store.all)
+    func `who has rows, or has seen later ones, gets the latest`(store: Store) async throws {
+        let zone = try await Self.zone(store, behind: 1_000)
+        #expect(try await Self.revision(zone, since: .nothing) == 1)
+        try await Self.commit(2, to: zone)
+        #expect(try await Self.revision(zone, since: nil) == 3)
+        #expect(try await Self.revision(zone, since: .nothing) == 3)
+    }
+
+    @Test(arguments: Store.all)
+    func `without a bound everybody gets the latest`(store: Store) async throws {
+        let zone = try await Self.zone(store, behind: 0)
+        #expect(try await Self.revision(zone, since: .nothing) == 1)
+        try await Self.commit(1, to: zone)
+        #expect(try await Self.revision(zone, since: .nothing) == 2)
+    }
+
+    @Test(arguments: Store.all)
+    func `a file from before the horizon is no beginning, since the log would not go on from it`(
+        store: Store
+    ) async throws {
+        let zone = try await Self.zone(store, behind: 1_000, keeping: 2)
+        #expect(try await Self.revision(zone, since: .nothing) == 1)
+        try await Self.commit(6, to: zone)
+        let revision = try await Self.revision(zone, since: .nothing)
+        #expect(try await zone.sync(at: revision).maxRevision == 7)
+    }
+}

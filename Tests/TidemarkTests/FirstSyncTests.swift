@@ -1,0 +1,71 @@
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// What a device begins with where the server's file may be somewhat old, and where it ends.
+@Suite struct FirstSyncTests {
+    private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
+    private static let all =
+        "SELECT group_concat(text, ' ') FROM (SELECT text FROM note ORDER BY id)"
+
+    /// A server whose file is of revision 1, and whose zone is two revisions further.
+    private static func cluster() async throws -> (Cluster, TestDevice) {
+        var limits = Limits.standard
+        limits.snapshotRevisionsBehindMax = 100
+        let cluster = try Cluster(
+            schema: schema,
+            seed: "INSERT INTO note (text) VALUES ('milk'), ('bread')",
+            limits: limits
+        )
+        let anna = try await cluster.device("anna")
+        for sql in ["UPDATE note SET text = 'oats' WHERE id = 1", "DELETE FROM note WHERE id = 2"] {
+            try await anna.write(sql)
+            try await anna.engine.sync()
+        }
+        return (cluster, anna)
+    }
+
+    @Test
+    func `F4: an app's edits from before its first sync go on top of older rows, then all agree`()
+        async throws
+    {
+        let (cluster, anna) = try await Self.cluster()
+        let file = try DatabasePool(
+            path: cluster.folder.appendingPathComponent("ben.sqlite").path
+        )
+        try await file.write { try $0.execute(sql: Self.schema) }
+        let way = InProcessTransport(to: cluster.service)
+        let engine = try await SyncEngine(file, server: "http://cluster.test", transport: way)
+        try await file.write { try $0.execute(sql: "INSERT INTO note VALUES (-1, 'tea')") }
+        let events = engine.events
+        try await engine.sync()
+        await engine.finishEvents()
+        let snapshots = await events.reduce(into: [Int64]()) { list, event in
+            if case .snapshotTaken(let revision) = event { list.append(revision) }
+        }
+        #expect(snapshots == [1])
+        #expect(try await file.read { try String.fetchOne($0, sql: Self.all) } == "oats tea")
+        try await anna.engine.sync()
+        #expect(try await anna.rows(Self.all) == ["oats tea"])
+    }
+
+    @Test func `F4: a device that has rows is never put back to older ones`() async throws {
+        let (cluster, anna) = try await Self.cluster()
+        let late = try await cluster.device("late")
+        #expect(try await late.engine.status().revision == 1)
+        // Its rows are damaged, so that it has to compare them with the server's.
+        try await late.engine.sync()
+        try late.writeOutside(
+            """
+            UPDATE tidemark_state SET applying = 1; UPDATE note SET text = 'harm';
+            UPDATE tidemark_state SET applying = 0
+            """
+        )
+        _ = try await late.engine.verify(repairing: true)
+        #expect(try await late.engine.status().revision == 3)
+        try await cluster.converge(anna, late)
+    }
+}
