@@ -11,7 +11,9 @@ import TidemarkSQLite
 extension StagedRequest {
     /// A change set of the request that was just logged, with the new ids and nothing else.
     ///
-    /// - Parameter isNamed: Whether the staged records are those of ``sentRecords(_:)``.
+    /// The staged records are those of the request or, with `isNamed`, those of
+    /// ``sentRecords(_:)``.
+    ///
     /// - Returns: Nil when the rows in `temp.tidemark_reduced` are not exactly those that were
     ///   sent.
     package func renderIds(
