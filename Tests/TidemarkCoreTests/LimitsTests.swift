@@ -47,7 +47,9 @@ import TidemarkCore
         #expect(bounds.allSatisfy { $0 > 0 })
         // All revisions are kept unless somebody says how many.
         #expect(limits.revisionsKept == nil)
-        #expect(bounds.count + 1 == Mirror(reflecting: limits).children.count)
+        // A new device gets the newest snapshot unless somebody says how old it may be.
+        #expect(limits.snapshotRevisionsBehindMax == 0)
+        #expect(bounds.count + 2 == Mirror(reflecting: limits).children.count)
     }
 
     @Test func `a device hears a sign of life before it takes its connection for dead`() {

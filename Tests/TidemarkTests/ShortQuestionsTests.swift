@@ -1,3 +1,4 @@
+import GRDB
 import Synchronization
 import Testing
 import TidemarkCore
@@ -89,6 +90,24 @@ import TidemarkTestSupport
             try await cluster.service.news(zone: "main", device: short.device, since: short.tag)
                 == .nothing
         )
+    }
+
+    @Test func `a sync that finds nothing new writes nothing, so the disk has nothing to flush`()
+        async throws
+    {
+        let cluster = try cluster()
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await ben.engine.sync()
+        let watcher = try DatabaseQueue(path: ben.path)
+        let version = {
+            try await watcher.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
+        }
+        let before = try await version()
+        for _ in 0..<3 { try await ben.engine.sync() }
+        #expect(try await version() == before)
+        try await anna.write("UPDATE notes SET text = 'news'")
+        try await cluster.converge(anna, ben)
+        #expect(try await version() != before)
     }
 
     @Test func `a device that waits for an answer, or has edits, asks nothing in short`()
