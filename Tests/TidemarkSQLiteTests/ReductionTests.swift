@@ -97,6 +97,18 @@ import TidemarkCore
 
     // MARK: What SQLite calls equal and we do not
 
+    @Test func `keys that move between what SQLite calls equal hide no other record's edits`()
+        throws
+    {
+        let file = try CapturedFile(
+            "CREATE TABLE t (k NOT NULL PRIMARY KEY, a) WITHOUT ROWID",
+            rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'z')"
+        )
+        try file.write("UPDATE t SET k = 1.0 WHERE k = 1; UPDATE t SET k = 2.0 WHERE k = 2")
+        try file.write("UPDATE t SET a = 'p' WHERE k = 3; UPDATE t SET a = 'q' WHERE k = 3")
+        #expect(try file.drain().contains(#"update t 3 {"a":"q"}"#))
+    }
+
     @Test func `a change of case is a change although the column ignores case`() throws {
         let file = try file("TEXT COLLATE NOCASE")
         try file.write("UPDATE t SET a = 'X'")

@@ -52,7 +52,8 @@ package enum ReduceCapture {
                 db.cachedStatement(sql: named(table)),
                 arguments: bounds
             )
-            guard named != found else { continue }
+            // Keys of any type may differ although SQLite calls them equal: they cannot be counted.
+            guard named != found || table.keyKind == .general else { continue }
             try db.cachedStatement(sql: several(table)).execute(arguments: bounds)
         }
     }
