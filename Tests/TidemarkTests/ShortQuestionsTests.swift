@@ -96,7 +96,9 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try cluster()
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        // When the server last answered is noted, to the minute; so here it is always noon.
+        let ben = try await cluster.device("ben", clock: { 1_800_000_000_000 })
         try await ben.engine.sync()
         let watcher = try DatabaseQueue(path: ben.path)
         let version = {
