@@ -28,7 +28,7 @@ fi
 if [ "$status" -eq 0 ]; then
     printf '    done in %d s\n' "$SECONDS"
 else
-    [ -z "$log" ] || grep -E -A 6 '✘ Test .* recorded an issue|error: ' "$log" | tail -n 60 | cut -c 1-600 >&2
+    [ -z "$log" ] || grep -E '✘ Test .* recorded an issue|error: ' "$log" | tail -n 60 | cut -c 1-600 >&2
     printf '%s    failed after %d s: %s%s\n' "$red" "$SECONDS" "$*" "$plain" >&2
 fi
 exit "$status"
