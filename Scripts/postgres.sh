@@ -26,10 +26,11 @@ cd "$folder"
 
 run() { ${as_user[@]+"${as_user[@]}"} "$bin/$1" "${@:2}"; }
 
+# Below those that the system gives to connections that go out.
 free_port() {
     local port
     for _ in $(seq 50); do
-        port=$((20000 + RANDOM % 20000))
+        port=$((20000 + RANDOM % 12000))
         (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
     done
     echo "postgres.sh: no free port" >&2
@@ -55,8 +56,15 @@ stop() { run pg_ctl -D "$data" -m immediate stop >/dev/null; }
 
 case $1 in
     start)
-        [ -e "$data/PG_VERSION" ] || make_cluster
-        start
+        if [ ! -e "$data/PG_VERSION" ]; then
+            make_cluster
+            # Somebody may take the port first; of two lines the last counts.
+            for _ in 1 2 3 4; do
+                start && break
+                echo "port = $(free_port)" >>"$data/postgresql.conf"
+            done
+        fi
+        run pg_ctl -D "$data" status >/dev/null || start
         ;;
     crash) stop && start ;;
     stop) stop; exit ;;

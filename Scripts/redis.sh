@@ -26,7 +26,7 @@ answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 start() {
     local port
     for _ in $(seq 20); do
-        port=$((20000 + RANDOM % 20000))
+        port=$((20000 + RANDOM % 12000))
         answers "$port" && continue
         (alone "$server" --port "$port" --bind 127.0.0.1 --dir "$folder" --save '' \
             --appendonly no --daemonize yes --pidfile "$folder/pid" --logfile "$folder/log" \
