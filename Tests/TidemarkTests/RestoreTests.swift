@@ -245,6 +245,14 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET text = '\(String(repeating: "x", count: 300))'")
         try await ben.engine.sync()
         #expect(try await ben.rows("SELECT count(*) FROM tidemark_kept_record") == ["0"])
+        // What is too large to keep takes the place of no other, whatever comes back of the two.
+        for size in [10, 300] {
+            try await ben.write(
+                "INSERT INTO lists (name) VALUES ('\(String(repeating: "y", count: size))')"
+            )
+        }
+        try await ben.engine.sync()
+        #expect(try await ben.rows("SELECT count(*) FROM tidemark_kept_record") == ["1"])
     }
 
     @Test func `rule 14: the zone remembers the histories it had`() async throws {

@@ -256,15 +256,15 @@ struct ApplyResponse {
             answered.accepted.map(\.ord)
         )
         let overruled = OverruledValues(db: db, now: Timestamp.text(now))
-        let kept = KeptChangeSets(db: db, limits: limits)
         let parking = ParkConflict(db: db, now: Timestamp.text(now))
+        if !answered.accepted.isEmpty {
+            try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: file.epoch ?? "")
+        }
         for item in answered.accepted {
             events += try overruled.keep(fromSet: item.ord, id: item.id)
             events += try parking.keepMissing(id: item.id, ord: item.ord)
-            try kept.keep(item.id, epoch: file.epoch ?? "", revision: item.revision)
             try Outbox.remove(item.id, in: db)
         }
-        if !answered.accepted.isEmpty { try kept.prune() }
         if !answered.accepted.isEmpty { try Outbox.forgetNewerEdits(in: db) }
         events += try parking.park(answered.refused)
         return events

@@ -90,7 +90,7 @@ struct ConfirmSent {
     }
 
     private func settle() throws {
-        try KeptChangeSets(db: db, limits: limits).keepAnswered(epoch: file.epoch ?? "")
+        try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: file.epoch ?? "")
         for table in ["outbox", "after", "changeset"] {
             try db.cachedStatement(
                 sql: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.sent))"

@@ -85,12 +85,11 @@ struct MoveOutbox {
         )
         let accepted = verdicts.filter { !($0["conflict"] as Bool) }
         var events = try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
-        let kept = KeptChangeSets(db: db, limits: limits)
+        try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
         let overruled = OverruledValues(db: db, now: now)
         for verdict in accepted {
             events += try overruled.keep(fromSet: verdict["ord"], id: verdict["id"])
             try confirm(verdict["id"])
-            try kept.keep(verdict["id"], epoch: header.epoch, revision: verdict["revision"] ?? 0)
             try Outbox.remove(verdict["id"], in: db)
         }
         let refused = verdicts.filter { $0["conflict"] }.map {

@@ -11,30 +11,11 @@ struct KeptChangeSets {
     let db: Database
     let limits: Limits
 
-    /// Keeps a change set that is about to leave the outbox.
-    func keep(_ id: String, epoch: String, revision: Int64) throws {
-        try db.cachedStatement(
-            sql: """
-                INSERT OR REPLACE INTO tidemark_kept (id, epoch, revision, time, bytes)
-                SELECT c.id, ?2, ?3, c.time, sum(length(o.key) + coalesce(length(o.before), 0)
-                    + coalesce(length(o.attributes), 0)) AS size
-                FROM tidemark_changeset AS c JOIN tidemark_outbox AS o USING (seq)
-                WHERE c.id = ?1 GROUP BY c.seq HAVING size <= ?4
-                """
-        ).execute(arguments: [id, epoch, revision, limits.keptBytesMax])
-        guard db.changesCount > 0 else { return }
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO tidemark_kept_record (number, tbl, key, operation, before, attributes)
-                SELECT ?, o.tbl, o.key, o.operation, o.before, o.attributes
-                FROM tidemark_changeset AS c JOIN tidemark_outbox AS o USING (seq) WHERE c.id = ?
-                """
-        ).execute(arguments: [db.lastInsertedRowID, id])
-    }
-
-    /// Keeps the answered change sets that are about to leave the outbox, as far as the limits
-    /// allow.
-    func keepAnswered(epoch: String) throws {
+    /// Keeps the accepted change sets of the staged answer, which are about to leave the outbox, as
+    /// far as the limits allow.
+    ///
+    /// One that is too large by itself takes the place of no other.
+    func keepAccepted(epoch: String) throws {
         try db.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO tidemark_kept (id, epoch, revision, time, bytes)
@@ -43,7 +24,8 @@ struct KeptChangeSets {
                         SELECT c.seq, c.id, a.revision, c.time, sum(length(o.key)
                             + coalesce(length(o.before), 0) + coalesce(length(o.attributes), 0)) AS size
                         FROM temp.tidemark_answered AS a JOIN tidemark_changeset AS c USING (id)
-                            JOIN tidemark_outbox AS o USING (seq) GROUP BY c.seq
+                            JOIN tidemark_outbox AS o USING (seq)
+                        WHERE NOT a.conflict GROUP BY c.seq HAVING size <= ?3
                     ) WINDOW newest AS (ORDER BY seq DESC)
                 ) WHERE place <= ?2 AND total <= ?3 ORDER BY seq
                 """
@@ -54,13 +36,14 @@ struct KeptChangeSets {
                 SELECT k.number, o.tbl, o.key, o.operation, o.before, o.attributes
                 FROM temp.tidemark_answered AS a JOIN tidemark_kept AS k USING (id)
                     JOIN tidemark_changeset AS c USING (id) JOIN tidemark_outbox AS o USING (seq)
+                WHERE NOT a.conflict
                 """
         ).execute()
         try prune()
     }
 
     /// Forgets the oldest, beyond what the limits allow.
-    func prune() throws {
+    private func prune() throws {
         try db.cachedStatement(
             sql: """
                 DELETE FROM tidemark_kept WHERE number <= (
