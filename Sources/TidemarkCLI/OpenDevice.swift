@@ -56,10 +56,13 @@ struct OpenDevice {
     }
 
     /// Syncs once and returns what happened.
-    func syncCollectingEvents(acceptingMassDeletion: Bool = false) async throws -> [SyncEvent] {
+    func syncCollectingEvents(
+        acceptingMassDeletion: Bool = false,
+        told: PushedChange? = nil
+    ) async throws -> [SyncEvent] {
         let stream = engine.events
         let outcome = await Result {
-            try await engine.sync(acceptingMassDeletion: acceptingMassDeletion)
+            try await engine.sync(acceptingMassDeletion: acceptingMassDeletion, told: told)
         }
         await engine.finishEvents()
         var events: [SyncEvent] = []

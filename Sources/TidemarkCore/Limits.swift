@@ -54,6 +54,9 @@ public struct Limits: Hashable, Sendable {
     public var heartbeatMilliseconds = 15_000
     /// How often a server with listeners looks for writes of other programs, in milliseconds.
     public var listenerTickMilliseconds = 250
+    /// The largest change that listeners are told itself, as the bytes of its answer; of a larger
+    /// one they are told that it is there.
+    public var changeEventBytesMax = 4 << 10
     /// The longest that a request is held for news, in milliseconds: less than the time after which
     /// clients and proxies give up.
     public var waitMillisecondsMax = 50_000

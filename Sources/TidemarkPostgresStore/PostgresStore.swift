@@ -70,6 +70,7 @@ public final class PostgresStore: SyncService {
     public var schema: SyncSchema { zones.served.schema }
 
     private let options: Options
+    private let announcements: Announcements
     private let zones: ZoneConnections
     private let handler: SyncHandler
     private let commit: GroupCommitter.Commit
@@ -85,7 +86,9 @@ public final class PostgresStore: SyncService {
     ///   ``TidemarkCore/TidemarkError``.
     public init(_ options: Options, metrics: ServerMetrics = ServerMetrics()) async throws {
         let fanOut = FanOut(limits: options.limits, metrics: metrics)
-        let zones = try await ZoneConnections(options, fanOut)
+        let announcements = Announcements(fanOut)
+        let zones = try await ZoneConnections(options, announcements)
+        self.announcements = announcements
         (self.options, self.fanOut, self.zones) = (options, fanOut, zones)
         handler = SyncHandler(limits: options.limits)
         snapshots = ZoneSnapshots(
@@ -114,6 +117,7 @@ public final class PostgresStore: SyncService {
             head: { try await zones.head(of: $0, for: $1) },
             load: { try await zones.recent($0, $1, bytesMax: $2) }
         )
+        announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
@@ -158,7 +162,7 @@ public final class PostgresStore: SyncService {
         if position.hasOutside || isAltered {
             try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
         } else {
-            fanOut.committed(position.revision)
+            announcements.committed(position.revision)
         }
     }
 

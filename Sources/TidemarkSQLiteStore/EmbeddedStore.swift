@@ -66,6 +66,7 @@ public final class EmbeddedStore: SyncService {
         (self.path, self.limits) = (path, limits)
         let fanOut = FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
+        let announcements = Announcements(fanOut)
         let watch = OutsideWatch(path: path)
         self.watch = watch
         handler = SyncHandler(limits: limits)
@@ -76,7 +77,9 @@ public final class EmbeddedStore: SyncService {
             isRestored: isRestored,
             now: now ?? SystemClock.milliseconds,
             committed: {
-                fanOut.committed(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision)
+                announcements.committed(
+                    ZoneRevision(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision)
+                )
             }
         ) { db, renames, isRestored in
             try ZoneAdoption(
@@ -103,6 +106,7 @@ public final class EmbeddedStore: SyncService {
             head: { _, device in try await file.head(watch, for: device) },
             load: { _, range, bytesMax in try await file.recent(range, bytesMax: bytesMax) }
         )
+        announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
         snapshots = SnapshotCache(besides: path, now: now ?? SystemClock.milliseconds)
     }
 

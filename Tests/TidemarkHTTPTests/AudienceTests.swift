@@ -46,6 +46,37 @@ import TidemarkCore
         #expect(audience.next(for: listener) == nil)
     }
 
+    @Test func `D2: a change is for who names a device, is where it begins, and has not made it`() {
+        var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
+        #expect(audience.base(of: "main") == nil)
+        let plain = audience.join("main", .stays, told: nil) ?? 0
+        _ = audience.committed(revision(6))
+        #expect(audience.base(of: "main") == nil, "nobody takes changes")
+        let (ben, anna, late) = (
+            audience.join("main", .stays, told: revision(6), device: "ben") ?? 0,
+            audience.join("main", .stays, told: revision(6), device: "anna") ?? 0,
+            audience.join("main", .stays, told: revision(5), device: "late") ?? 0
+        )
+        #expect(audience.base(of: "main") == revision(6))
+        let change = ZoneChange(
+            base: revision(6),
+            since: ZoneTag(revision: 6, hash: "0123456789abcdef"),
+            end: revision(7),
+            authors: ["anna"],
+            answer: "{}"
+        )
+        #expect(audience.committed(revision(7), by: change) == [plain, ben, anna, late])
+        #expect(audience.next(for: ben) == .changed(change))
+        for listener in [plain, anna, late] {
+            #expect(audience.next(for: listener) == .moved(revision(7)))
+        }
+        // What came next is not what the change leads to.
+        _ = audience.committed(revision(8))
+        #expect(audience.next(for: ben) == .moved(revision(8)))
+        for listener in [ben, anna, late] { audience.leave(listener) }
+        #expect(audience.base(of: "main") == nil)
+    }
+
     @Test func `rule 8: nobody hears of a zone that they do not listen to`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
         let a = audience.join("a", .stays, told: nil) ?? 0

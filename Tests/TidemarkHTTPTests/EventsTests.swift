@@ -91,7 +91,11 @@ import TidemarkTestSupport
                     // A machine that is busy may take too long to connect.
                     while !Task.isCancelled {
                         do {
-                            try await transport.listen(zone: "main", from: known) { event in
+                            try await transport.listen(
+                                zone: "main",
+                                device: "listener \(number)",
+                                from: known
+                            ) { event in
                                 if case .moved(let to) = event { told.yield((number, to.revision)) }
                             }
                         } catch { continue }

@@ -172,6 +172,7 @@ private final class Crying: ForwardingTransport {
 
     func listen(
         zone: String,
+        device: String,
         from known: ZoneRevision?,
         heard: @Sendable (PushEvent) -> Void
     ) async throws {

@@ -90,6 +90,60 @@ import TidemarkStore
         #expect(Self.bodies(Self.ask(recent, after: 15, at: Self.head(later))) == [])
     }
 
+    /// Three revisions, the fingerprint of each known, and what led to the last.
+    private static func change(
+        after base: ZoneRevision,
+        lastNoted: Int64? = nil,
+        limits: Limits = .standard
+    ) -> FromMemory<ZoneChange> {
+        let history = history(3).map {
+            RecentChangeSet(
+                revision: $0.revision,
+                device: $0.device,
+                fingerprint: Fingerprint.none,
+                chain: $0.chain,
+                body: $0.body
+            )
+        }
+        let known = head(history)
+        let head = ZoneHead(
+            state: known.state,
+            fingerprint: known.fingerprint,
+            chain: known.chain,
+            hasNotes: false,
+            lastNoted: lastNoted
+        )
+        var recent = RecentChangeSets()
+        recent.take(history, at: head)
+        return recent.change(after: base, at: head, limits: limits)
+    }
+
+    @Test func `D2: what listeners are told is the answer that they would be given`() {
+        let base = ZoneRevision(zone: "main", epoch: Self.epoch, revision: 2)
+        guard case .answer(let change) = Self.change(after: base) else {
+            Issue.record("there is no change")
+            return
+        }
+        #expect(change.base == base && change.end.revision == 3)
+        #expect(change.authors == ["d"])
+        #expect(change.since.revision == 2)
+        #expect(change.answer.contains(#""changeSets":[{"revision":3}]"#))
+    }
+
+    @Test
+    func `D2: of what is large, of another history, or has notes to ask for, they are told only`() {
+        let base = ZoneRevision(zone: "main", epoch: Self.epoch, revision: 2)
+        var small = Limits.standard
+        small.changeEventBytesMax = 10
+        #expect(Self.change(after: base, limits: small) == .ask)
+        let other = ZoneRevision(zone: "main", epoch: "other", revision: 2)
+        #expect(Self.change(after: other) == .ask)
+        let even = ZoneRevision(zone: "main", epoch: Self.epoch, revision: 3)
+        #expect(Self.change(after: even) == .ask)
+        #expect(Self.change(after: base, lastNoted: 3) == .ask)
+        #expect(Self.change(after: base, lastNoted: 2) != .ask, "those were there before")
+    }
+
     @Test(arguments: [(10, 8), (12, 8), (9, 3), (7, 3)] as [(Int64, Int64)])
     func `a database that was put back under a running node is noticed by its chain`(
         reached: Int64,

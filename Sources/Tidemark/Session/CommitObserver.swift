@@ -20,7 +20,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
         /// Whether the pause was over before anybody waited for it.
         var isOver = false
         /// What the server has told last, and nobody has looked at.
-        var hint: ZoneRevision?
+        var hint: Hint?
         /// Whether a commit wakes the waiter, or a hint, or the end of its pause alone.
         var (wakesWithEdit, wakesWithHint) = (true, false)
     }
@@ -67,7 +67,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
     }
 
     /// Notes what the server says that the zone is at.
-    package func hear(_ hint: ZoneRevision) {
+    package func hear(_ hint: Hint) {
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
             state.hint = hint
             guard state.wakesWithHint else { return nil }
@@ -78,7 +78,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
     }
 
     /// What the server has told since the last call; nil: nothing.
-    package func takeHint() -> ZoneRevision? {
+    package func takeHint() -> Hint? {
         state.withLock { state in
             defer { state.hint = nil }
             return state.hint

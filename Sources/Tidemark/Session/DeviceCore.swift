@@ -26,6 +26,8 @@ package struct DeviceCore: Sendable {
         package let body: [UInt8]
         /// The same question in a few bytes, when it may be asked so.
         package var short: Short?
+        /// The answer, if the server has told it before it was asked.
+        package var told: [UInt8]?
         /// The revision that the file was at: an answer to another state is not applied.
         package let revision: Int64
         /// The ids of the change sets in it.
@@ -37,6 +39,11 @@ package struct DeviceCore: Sendable {
         /// Whether the server itself has once said that the rows of this revision have the
         /// fingerprint that is sent.
         let isConfirmed: Bool
+
+        /// Whether the question goes to the server, and in a few bytes.
+        var asksShort: Bool { short != nil && told == nil }
+        /// Whether nothing was written to ask.
+        var isSettled: Bool { short != nil || told != nil }
     }
 
     /// What a settled device asks with instead of a whole request.

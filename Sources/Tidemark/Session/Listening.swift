@@ -1,11 +1,12 @@
 import GRDB
 import Synchronization
-import TidemarkCore
+package import TidemarkCore
 
 /// Keeps a connection open on which the server tells that the zone has moved on.
 ///
-/// What is heard is a hint: it makes the background loop look earlier than it would have anyway. A
-/// connection that cannot be had, or is cut, costs promptness and nothing else.
+/// What is heard is a hint: it makes the background loop look earlier than it would have anyway,
+/// and perhaps brings what the loop would have asked for. A connection that cannot be had, or is
+/// cut, costs promptness and nothing else.
 final class Listening: Sendable {
     private let database: any DatabaseWriter
     private let transport: any Transport
@@ -27,8 +28,10 @@ final class Listening: Sendable {
     func run() async {
         while !Task.isCancelled {
             do {
-                let known = try await database.read { try ZoneRevision(knownIn: $0) }
-                try await transport.listen(zone: zone, from: known) { heard($0) }
+                let (device, known) = try await database.read { db in
+                    (try DeviceFile(db).device, try ZoneRevision(knownIn: db))
+                }
+                try await transport.listen(zone: zone, device: device, from: known) { heard($0) }
             } catch {
                 let seconds = (error as? TidemarkError)?.retryAfterSeconds
                 pace.withLock { $0.refused(retryAfterSeconds: seconds) }
@@ -40,7 +43,24 @@ final class Listening: Sendable {
 
     private func heard(_ event: PushEvent) {
         pace.withLock { $0.heard(event) }
-        if case .moved(let revision) = event { commits.hear(revision) }
+        switch event {
+        case .moved(let revision): commits.hear(Hint(end: revision))
+        case .changed(let change): commits.hear(Hint(end: change.end, change: change))
+        case .alive, .bye: break
+        }
+    }
+}
+
+/// What the server has told unasked.
+package struct Hint: Hashable, Sendable {
+    /// What the zone is at.
+    package let end: ZoneRevision
+    /// How it came there, if the server has said so.
+    package var change: PushedChange?
+
+    /// Makes a hint.
+    package init(end: ZoneRevision, change: PushedChange? = nil) {
+        (self.end, self.change) = (end, change)
     }
 }
 

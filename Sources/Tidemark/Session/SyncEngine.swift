@@ -68,8 +68,10 @@ public actor SyncEngine {
 
     // MARK: State: touched on the actor only
 
-    /// The round in flight, which later callers join.
+    /// The round in flight.
     private var inFlight: Task<Void, any Error>?
+    /// Whether it asks the server, so that later callers can join it.
+    private var isAsking = false
     /// The background loop.
     private var loop: Task<Void, Never>?
     /// The connection on which the server tells of news.
@@ -147,20 +149,27 @@ public actor SyncEngine {
     /// - Throws: ``TidemarkCore/TidemarkError``; the outbox is kept, and the error's recovery says
     ///   whether to try again.
     public func sync(acceptingMassDeletion: Bool = false) async throws {
+        try await sync(acceptingMassDeletion: acceptingMassDeletion, told: nil)
+    }
+
+    /// The same; `told` is what the server has told unasked, and then it is not asked for what is
+    /// newer.
+    package func sync(acceptingMassDeletion: Bool = false, told: PushedChange?) async throws {
         while let inFlight {
+            let suffices = (isAsking || told != nil) && !acceptingMassDeletion
             switch await inFlight.result {
-            case .success: if !acceptingMassDeletion { return }
+            case .success: if suffices { return }
             case .failure(let error):
                 // Whoever began it gave up, or had not said as much as this caller does.
                 let isTheirs = error is CancellationError && !Task.isCancelled
-                guard isTheirs || acceptingMassDeletion else { throw error }
+                guard isTheirs || !suffices else { throw error }
             }
             if self.inFlight == inFlight { self.inFlight = nil }
         }
         let task = Task {
-            _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion))
+            _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion), told)
         }
-        inFlight = task
+        (inFlight, isAsking) = (task, told == nil)
         defer { if inFlight == task { inFlight = nil } }
         do {
             try await withTaskCancellationHandler {
@@ -194,10 +203,11 @@ public actor SyncEngine {
         let pace = Pace(interval: interval)
         loop = Task { [weak self] in
             var pace = pace
+            var told: PushedChange?
             while !Task.isCancelled {
                 guard let self else { return }
-                await self.round(&pace)
-                await self.pause(
+                await self.round(&pace, told)
+                told = await self.pause(
                     atMost: pace.pause(jitter: Pace.systemJitter()),
                     canEndEarly: pace.endsWithEdit
                 )
@@ -223,15 +233,19 @@ public actor SyncEngine {
 
     /// Waits between two rounds; if it can end early, for an edit or for news that are not in this
     /// file.
-    package func pause(atMost pause: Duration, canEndEarly: Bool) async {
+    ///
+    /// - Returns: The news, if the server has told them.
+    package func pause(atMost pause: Duration, canEndEarly: Bool) async -> PushedChange? {
         let start = ContinuousClock.now
         let (end, rested) = (start + pause, start + Pace.hintGap)
         while !Task.isCancelled {
             await commits.wait(atMost: end - .now, orEdit: canEndEarly, orHint: canEndEarly)
-            guard canEndEarly, let hint = commits.takeHint() else { return }
-            guard await isNews(hint) else { continue }
-            return await commits.wait(atMost: rested - .now, orEdit: true)
+            guard canEndEarly, let hint = commits.takeHint() else { return nil }
+            guard await isNews(hint.end) else { continue }
+            await commits.wait(atMost: rested - .now, orEdit: true)
+            return (commits.takeHint() ?? hint).change
         }
+        return nil
     }
 
     private func isNews(_ hint: ZoneRevision) async -> Bool {
@@ -244,9 +258,9 @@ public actor SyncEngine {
     }
 
     /// Syncs; `sync()` tells the app of a failure, what is left to decide is when to try again.
-    private func round(_ pace: inout Pace) async {
+    private func round(_ pace: inout Pace, _ told: PushedChange?) async {
         do {
-            try await sync()
+            try await sync(told: told)
             pace.succeeded()
         } catch {
             pace.failed(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds)
@@ -289,7 +303,10 @@ public actor SyncEngine {
         }
     }
 
-    private func rounds(_ purpose: SyncRound.Purpose) async throws -> Verification? {
+    private func rounds(
+        _ purpose: SyncRound.Purpose,
+        _ told: PushedChange? = nil
+    ) async throws -> Verification? {
         let session = SyncSession(
             database: database,
             transport: transport,
@@ -297,7 +314,8 @@ public actor SyncEngine {
             limits: limits,
             commits: commits,
             merge: merge,
-            shortQuestions: shortQuestions
+            shortQuestions: shortQuestions,
+            told: told
         )
         return try await session.run(purpose) { [eventHub] in eventHub.send($0) }
     }

@@ -71,6 +71,8 @@ package struct SyncRound: Sendable {
     }
 
     private let purpose: Purpose
+    /// What the server has told unasked; of use for the first question alone.
+    private var told: PushedChange?
     /// Whether a settled device may ask in a few bytes.
     private var asksShort: Bool
     /// What became of that; nil while it has not.
@@ -98,16 +100,17 @@ package struct SyncRound: Sendable {
     ///
     /// `boundaries` are the numbers of captured changes at which transactions of the app are known
     /// to have ended; `merge` are the app's functions, by table. Without `asksShort` every question
-    /// is asked in full.
+    /// is asked in full; one whose answer has been `told` is not asked at all.
     package init(
         for purpose: Purpose = .sync(acceptingMassDeletion: false),
         asksShort: Bool = true,
         limits: Limits,
         environment: SyncEngine.Environment,
         merge: [String: MergeFunction] = [:],
+        told: PushedChange? = nil,
         boundaries: @escaping @Sendable () -> [Int64]
     ) {
-        (self.purpose, self.asksShort) = (purpose, asksShort)
+        (self.purpose, self.asksShort, self.told) = (purpose, asksShort, told)
         consent = .none
         switch purpose {
         case .sync(let isAccepting): if isAccepting { consent = .given }
@@ -147,7 +150,7 @@ package struct SyncRound: Sendable {
             case .schema: step = .fetchSchema(zone: file.zone)
             }
             // Whoever only asks what is new may do so beside others, and has written nothing.
-            if case .send(let outgoing) = step, outgoing.short != nil { return .commit }
+            if case .send(let outgoing) = step, outgoing.isSettled { return .commit }
             try lock.take(db)
             return .commit
         }
@@ -160,7 +163,7 @@ package struct SyncRound: Sendable {
         to outgoing: DeviceCore.Outgoing,
         in db: Database
     ) throws -> [SyncEvent] {
-        if outgoing.short != nil, shortOutcome == nil { shortOutcome = .answered }
+        if outgoing.asksShort, shortOutcome == nil { shortOutcome = .answered }
         guard outgoing.exchange != .question else {
             need = .snapshot(try Recall(answer, in: db))
             return []
@@ -286,7 +289,9 @@ package struct SyncRound: Sendable {
         during outgoing: DeviceCore.Outgoing?,
         in db: Database
     ) throws -> [SyncEvent] {
-        if outgoing?.short != nil, let outcome = ShortQuestions.Outcome(refusal: error) {
+        // Told unasked what is no answer, the device asks.
+        if outgoing?.told != nil, error.code == .invalidResponse { return [] }
+        if outgoing?.asksShort == true, let outcome = ShortQuestions.Outcome(refusal: error) {
             (asksShort, shortOutcome) = (false, outcome)
             return []
         }
@@ -396,7 +401,7 @@ package struct SyncRound: Sendable {
         return true
     }
 
-    private func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
+    private mutating func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
         var outgoing = try core.prepareRequest(
             db,
             boundaries: boundaries(),
@@ -408,6 +413,8 @@ package struct SyncRound: Sendable {
             now: environment.now(),
             newID: environment.newID
         )
+        if let told, told.since == outgoing.short?.tag { outgoing.told = told.answer }
+        told = nil
         if !asksShort { outgoing.short = nil }
         return outgoing
     }

@@ -17,6 +17,8 @@ struct SyncSession: Sendable {
     let merge: [String: MergeFunction]
     /// What the engine has learned about asking in few words.
     let shortQuestions: Remembered<ShortQuestions>
+    /// What the server has told unasked.
+    var told: PushedChange?
 
     /// Runs steps until nothing waits and nothing is missing.
     ///
@@ -31,7 +33,8 @@ struct SyncSession: Sendable {
             asksShort: shortQuestions.update { $0.begins() },
             limits: limits,
             environment: environment,
-            merge: merge
+            merge: merge,
+            told: told
         ) {
             commits.takeBoundaries()
         }
@@ -93,6 +96,7 @@ struct SyncSession: Sendable {
     }
 
     private func carry(_ outgoing: DeviceCore.Outgoing) async throws -> [UInt8] {
+        if let told = outgoing.told { return told }
         let zone = outgoing.zone
         guard let short = outgoing.short else {
             return try await transport.sync(zone: zone, body: outgoing.body)

@@ -39,8 +39,18 @@ struct EventListening {
         case "message":
             let moved = try JSONDecoder().decode(ZoneRevision.self, from: Data(event.data.utf8))
             return moved.zone == zone ? .moved(moved) : nil
+        case "change": return change(event).map(PushEvent.changed)
         case "bye": return .bye(retryMilliseconds: event.retry)
         default: return nil
         }
+    }
+
+    /// What an event says in whose data stand the tag that it is for and the answer, a line each.
+    private func change(_ event: EventStreamReader.Event) -> PushedChange? {
+        let lines = event.data.split(separator: "\n", maxSplits: 1)
+        guard lines.count == 2, let since = ZoneTag(entityTag: String(lines[0])),
+            let end = event.id.flatMap({ ZoneRevision(zone: zone, id: $0) })
+        else { return nil }
+        return PushedChange(end: end, since: since, answer: Array(lines[1].utf8))
     }
 }

@@ -48,7 +48,9 @@ public struct HTTPTransport: Transport {
     @concurrent public func news(zone: String, device: String, since tag: ZoneTag) async throws
         -> [UInt8]?
     {
-        var request = HTTPClientRequest(url: address.newsURL(zone: zone, device: device))
+        var request = HTTPClientRequest(
+            url: address.url(zone: zone, path: "sync", device: device)
+        )
         request.headers.add(name: "If-None-Match", value: tag.entityTag)
         request.headers.add(name: "Accept-Encoding", value: "gzip")
         return try await exchange.answer(to: request, besides: .notModified) { response in
@@ -115,10 +117,12 @@ public struct HTTPTransport: Transport {
     /// Listens to `GET /events` until the stream ends or falls silent.
     @concurrent public func listen(
         zone: String,
+        device: String,
         from known: ZoneRevision?,
         heard: @Sendable (PushEvent) -> Void
     ) async throws {
-        var request = HTTPClientRequest(url: address.url(zone: zone, path: "events"))
+        let url = address.url(zone: zone, path: "events", device: device)
+        var request = HTTPClientRequest(url: url)
         request.headers.add(name: "Accept", value: "text/event-stream")
         if let known { request.headers.add(name: "Last-Event-ID", value: known.id) }
         let listening = EventListening(address: address, zone: zone)

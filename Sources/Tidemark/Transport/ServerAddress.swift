@@ -38,9 +38,9 @@ struct ServerAddress: Hashable, Sendable {
         return "\(base)/zones/\(Self.encoded(zone))/\(path)"
     }
 
-    /// The URL at which a device asks what is new.
-    func newsURL(zone: String, device: String) -> String {
-        "\(url(zone: zone, path: "sync"))?device=\(Self.encoded(device))"
+    /// The same, with the device that asks.
+    func url(zone: String, path: String, device: String) -> String {
+        "\(url(zone: zone, path: path))?device=\(Self.encoded(device))"
     }
 
     private static func encoded(_ text: String) -> String {

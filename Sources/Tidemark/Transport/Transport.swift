@@ -46,11 +46,13 @@ public protocol Transport: Sendable {
     ///
     /// - Parameters:
     ///   - zone: The zone.
+    ///   - device: Who listens; the server may send it small changes themselves.
     ///   - known: What the device is at; the server begins with what is newer.
     ///   - heard: Told every event; must not wait.
     /// - Throws: ``TidemarkCore/TidemarkError`` when the connection is refused or breaks.
     func listen(
         zone: String,
+        device: String,
         from known: ZoneRevision?,
         heard: @Sendable (PushEvent) -> Void
     ) async throws
@@ -78,6 +80,7 @@ extension Transport {
     /// Says that nothing can be heard this way: the device asks now and then, which is enough.
     public func listen(
         zone: String,
+        device: String,
         from known: ZoneRevision?,
         heard: @Sendable (PushEvent) -> Void
     ) async throws {
@@ -95,6 +98,23 @@ public enum PushEvent: Hashable, Sendable {
     case alive
     /// The zone has moved on to this revision.
     case moved(ZoneRevision)
+    /// The zone has moved on, and this is how.
+    case changed(PushedChange)
     /// The server goes away; listen again after so many milliseconds.
     case bye(retryMilliseconds: Int?)
+}
+
+/// What has changed in a zone, as a server tells it unasked.
+public struct PushedChange: Hashable, Sendable {
+    /// What the zone is at with it.
+    public let end: ZoneRevision
+    /// What a device has for whom it is; others have to ask.
+    public let since: ZoneTag
+    /// The answer that ``Transport/news(zone:device:since:)`` would bring such a device, JSON.
+    public let answer: [UInt8]
+
+    /// Makes a change.
+    public init(end: ZoneRevision, since: ZoneTag, answer: [UInt8]) {
+        (self.end, self.since, self.answer) = (end, since, answer)
+    }
 }

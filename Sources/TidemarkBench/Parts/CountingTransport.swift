@@ -49,10 +49,11 @@ final class CountingTransport: Transport {
 
     func listen(
         zone: String,
+        device: String,
         from known: ZoneRevision?,
         heard: @Sendable (PushEvent) -> Void
     ) async throws {
-        try await other.listen(zone: zone, from: known, heard: heard)
+        try await other.listen(zone: zone, device: device, from: known, heard: heard)
     }
 
     private func tick() { count.withLock { $0 += 1 } }

@@ -32,7 +32,9 @@ final class EventListeners: Sendable {
 
     /// Connects so many, and waits until each has been told what the zone is at.
     func connect(_ count: Int, to port: Int) async throws {
-        let request = ByteBuffer(string: "GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        let request = ByteBuffer(
+            string: "GET /events?device=listener HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        )
         let bootstrap = ClientBootstrap(group: group).channelInitializer { channel in
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.addHandler(EventHandler(self))
@@ -102,7 +104,7 @@ final class EventListeners: Sendable {
 private final class EventHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private static let (status, mark) = (Array("HTTP/1.1 200".utf8), Array("data:".utf8))
+    private static let (status, mark) = (Array("HTTP/1.1 200".utf8), Array("\nid:".utf8))
     private let listeners: EventListeners
     private var hasBegun = false
     private var matched = 0

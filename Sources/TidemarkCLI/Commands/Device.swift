@@ -69,16 +69,17 @@ extension Device {
             try await Terminal.run {
                 let device = try await OpenDevice(file)
                 if watch { await device.engine.listen() }
+                var told: PushedChange?
                 repeat {
                     var asked = 0.0
                     do {
-                        try await round(device)
+                        try await round(device, told)
                     } catch let error as TidemarkError where watch && error.recovery == .retry {
                         Terminal.note("tidemark: \(error.message) Trying again.")
                         asked = Double(min(error.retryAfterSeconds ?? 0, 3_600))
                     }
                     if watch {
-                        await device.engine.pause(
+                        told = await device.engine.pause(
                             atMost: .seconds(max(every, asked)),
                             canEndEarly: asked == 0
                         )
@@ -90,10 +91,11 @@ extension Device {
         @Flag(help: "Go on although most of the records here would be deleted.")
         var acceptMassDeletion = false
 
-        private func round(_ device: OpenDevice) async throws {
+        private func round(_ device: OpenDevice, _ told: PushedChange?) async throws {
             let before = try await device.engine.status()
             let events = try await device.syncCollectingEvents(
-                acceptingMassDeletion: acceptMassDeletion
+                acceptingMassDeletion: acceptMassDeletion,
+                told: told
             )
             let after = try await device.engine.status()
             let isQuiet = events.isEmpty && before.revision == after.revision

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTPTypes
 internal import NIOCore
+internal import Synchronization
 internal import TidemarkCore
 internal import TidemarkServer
 
@@ -53,6 +54,35 @@ struct EventStream {
 
                     """
             )
+        case .changed(let change):
+            // JSON has no line feeds, so the answer is one line of the data.
+            return ByteBuffer(
+                string: """
+                    event: change
+                    id: \(change.end.id)
+                    data: \(change.since.entityTag)
+                    data: \(change.answer)
+
+
+                    """
+            )
+        }
+    }
+}
+
+/// The text of the message that was told last, which most listeners of a zone are told: written
+/// once, and its memory shared by all connections that it is written to.
+final class LatestEvent: Sendable {
+    private let latest = Mutex<(message: FanOut.Message, text: ByteBuffer)?>(nil)
+
+    /// The text of a message on a stream.
+    func text(_ message: FanOut.Message, on stream: EventStream) -> ByteBuffer {
+        guard message != .heartbeat, message != .bye else { return stream.text(message) }
+        return latest.withLock { latest in
+            if let latest, latest.message == message { return latest.text }
+            let text = stream.text(message)
+            latest = (message, text)
+            return text
         }
     }
 }

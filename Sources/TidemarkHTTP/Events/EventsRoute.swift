@@ -4,7 +4,8 @@ internal import NIOCore
 internal import TidemarkCore
 internal import TidemarkServer
 
-/// `GET /events`: tells for as long as the connection lasts that the zone has moved on.
+/// `GET /events`: tells for as long as the connection lasts that the zone has moved on, and a
+/// device that names itself what has changed, where that is little.
 ///
 /// A listener costs its connection and a few words in ``FanOut``: its connection's own task waits,
 /// and what is written is made when it is written. One that does not read stops at a few kilobytes
@@ -16,6 +17,9 @@ struct EventsRoute {
     private static let unconfirmedMillisecondsMax = 60_000
 
     let service: any SyncService
+    private let latest = LatestEvent()
+
+    init(service: any SyncService) { self.service = service }
 
     /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
@@ -24,18 +28,22 @@ struct EventsRoute {
         let zone = try context.zone
         let told = request.headers[.lastEventID].flatMap { ZoneRevision(zone: zone, id: $0) }
         // First listen, then look: what is committed in between is heard.
-        let listener = try service.fanOut.listen(to: zone, told: told)
+        let listener = try service.fanOut.listen(
+            to: zone,
+            told: told,
+            device: DeviceQuery.device(in: request)
+        )
         service.fanOut.committed(try await service.latest(zone: zone))
         let stream = try EventStream(zone: zone)
         let channel = context.channel
-        let body = ResponseBody { writer in
+        let body = ResponseBody { [latest] writer in
             try await Self.prepare(channel) { [weak listener] in
                 listener?.leave()
                 channel.close(promise: nil)
             }
             try await writer.write(EventStream.opening)
             while let message = await listener.next() {
-                try await writer.write(stream.text(message))
+                try await writer.write(latest.text(message, on: stream))
             }
             try await writer.finish(nil)
         }

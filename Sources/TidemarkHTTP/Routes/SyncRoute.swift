@@ -28,7 +28,7 @@ struct SyncRoute {
         -> Response
     {
         let zone = try context.zone
-        guard let device = Self.device(in: request),
+        guard let device = DeviceQuery.device(in: request),
             let tag = request.headers[.ifNoneMatch].flatMap(ZoneTag.init(entityTag:)),
             let news = try await service.news(zone: zone, device: device, since: tag)
         else { throw Self.fullRequestRequired }
@@ -45,17 +45,6 @@ struct SyncRoute {
         response.headers[.vary] = nil
         return response
     }
-
-    /// The device that a query names, which has to be all that is in it.
-    private static func device(in request: Request) -> String? {
-        guard let query = request.uri.query, query.hasPrefix(deviceName), !query.contains("&"),
-            let device = query.dropFirst(deviceName.count).removingPercentEncoding,
-            !device.isEmpty, !device.contains("\0")
-        else { return nil }
-        return device
-    }
-
-    private static let deviceName = "device="
 
     private static let fullRequestRequired = TidemarkError(
         .fullRequestRequired,

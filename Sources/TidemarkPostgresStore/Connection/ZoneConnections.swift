@@ -14,7 +14,7 @@ final class ZoneConnections: Sendable {
     private let known: Mutex<PostgresSchema>
     private let policies: [String: ConflictPolicy]
     private let pool: PostgresPool
-    private let fanOut: FanOut
+    private let announcements: Announcements
     /// On which other programs are heard, and the other nodes as well if there is no other way.
     private let notifications: NotifyBus
     private let bus: any NodeBus
@@ -26,7 +26,7 @@ final class ZoneConnections: Sendable {
     static let attemptsMax = 10
 
     /// Opens the database, and makes it ready when it is not served yet.
-    init(_ options: PostgresStore.Options, _ fanOut: FanOut) async throws {
+    init(_ options: PostgresStore.Options, _ announcements: Announcements) async throws {
         pool = PostgresPool(
             address: options.address,
             settings: PostgresConnection.Settings(),
@@ -44,7 +44,7 @@ final class ZoneConnections: Sendable {
         (connectionsMax, logger) = (options.connectionsMax, options.logger)
         policies = options.policies
         now = options.now ?? SystemClock.milliseconds
-        self.fanOut = fanOut
+        self.announcements = announcements
         notifications = NotifyBus(address: options.address)
         bus = options.bus ?? notifications
         notifications.start { [weak self] news in self?.hear(news) }
@@ -96,7 +96,7 @@ final class ZoneConnections: Sendable {
             }
         }
         if let reached {
-            fanOut.committed(reached)
+            announcements.committed(reached)
             bus.tell(reached)
         }
         return result
@@ -180,9 +180,9 @@ final class ZoneConnections: Sendable {
     /// Takes in what a node or another program has told.
     private func hear(_ news: NodeNews) {
         switch news {
-        case .committed(let revision): fanOut.committed(revision)
+        case .committed(let revision): announcements.committed(revision)
         case .outside(let zone):
-            guard fanOut.zones.contains(zone) else { return }
+            guard announcements.isHeard(in: zone) else { return }
             Task { [weak self] in
                 do {
                     try await self?.inTransaction(zone) { try $0.absorbOutsideChanges() }

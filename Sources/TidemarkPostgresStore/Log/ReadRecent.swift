@@ -31,7 +31,8 @@ extension ZoneConnections {
                 ),
                 fingerprint: row[5].flatMap(Fingerprint.init(hex:)),
                 chain: row[4] ?? "",
-                hasNotes: row.isTrue(7)
+                hasNotes: row.isTrue(7),
+                lastNoted: row.integer(8)
             )
         }
     }
@@ -44,7 +45,9 @@ extension ZoneConnections {
                 WHERE f.zone = $1 AND f.revision = z.revision AND f.shape = $2),
             EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1),
             z.notes > 0 AND EXISTS (
-                SELECT 1 FROM tidemark.overruled AS n WHERE n.zone = $1 AND n.device = $3)
+                SELECT 1 FROM tidemark.overruled AS n WHERE n.zone = $1 AND n.device = $3),
+            CASE WHEN z.notes > 0 THEN (
+                SELECT max(n.revision) FROM tidemark.overruled AS n WHERE n.zone = $1) END
         FROM tidemark.zone AS z WHERE z.zone = $1
         """
 

@@ -101,6 +101,7 @@ enum Bookkeeping {
             zone text COLLATE "C", device text COLLATE "C", number bigint,
             revision bigint NOT NULL, records text NOT NULL, PRIMARY KEY (zone, device, number)
         );
+        CREATE INDEX IF NOT EXISTS overruled_revision ON tidemark.overruled (zone, revision);
         CREATE TABLE IF NOT EXISTS tidemark.capture (
             zone text COLLATE "C",
             seq bigint GENERATED ALWAYS AS IDENTITY,

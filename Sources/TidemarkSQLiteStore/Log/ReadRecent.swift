@@ -39,7 +39,8 @@ package struct ReadRecent {
             db.cachedStatement(
                 sql: """
                     SELECT z.epoch, z.revision, z.horizon, z.time, f.fingerprint, r.chain,
-                        EXISTS (SELECT 1 FROM tidemark_overruled) AS noted,
+                        (SELECT revision FROM tidemark_overruled
+                            ORDER BY number DESC LIMIT 1) AS noted,
                         EXISTS (SELECT 1 FROM tidemark_capture) AS outside
                     FROM tidemark_zone AS z
                     LEFT JOIN tidemark_revision AS r ON r.revision = z.revision
@@ -60,7 +61,8 @@ package struct ReadRecent {
             ),
             fingerprint: (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:)),
             chain: row["chain"] ?? "",
-            hasNotes: row["noted"]
+            hasNotes: row["noted"] != nil,
+            lastNoted: row["noted"]
         )
     }
 

@@ -17,6 +17,8 @@ struct Audience {
     private struct Seat {
         let zone: String
         let kind: Kind
+        /// The device that takes changes themselves; nil: whoever only wants to hear of them.
+        let device: String?
         /// What it knows already.
         var told: ZoneRevision?
         /// Whether it should hear a sign of life.
@@ -26,7 +28,11 @@ struct Audience {
     private struct Place {
         /// What the zone is at, as far as anybody has said since somebody listens.
         var latest: ZoneRevision?
+        /// What led there from what was said before, where it is known and small.
+        var change: ZoneChange?
         var listeners: Set<Int> = []
+        /// How many of them take changes themselves.
+        var takers = 0
     }
 
     private var listenersMax: Int
@@ -58,11 +64,17 @@ struct Audience {
 
     /// Takes a new listener in, which knows what it has been told before; nil when there is no
     /// room.
-    mutating func join(_ zone: String, _ kind: Kind, told: ZoneRevision?) -> Int? {
+    mutating func join(
+        _ zone: String,
+        _ kind: Kind,
+        told: ZoneRevision?,
+        device: String? = nil
+    ) -> Int? {
         guard !isClosed, seats.count < listenersMax else { return nil }
         last += 1
-        seats[last] = Seat(zone: zone, kind: kind, told: told)
+        seats[last] = Seat(zone: zone, kind: kind, device: device, told: told)
         zonesListenedTo[zone, default: Place()].listeners.insert(last)
+        if device != nil { zonesListenedTo[zone]?.takers += 1 }
         if kind == .stays { turns[last % turns.count].insert(last) }
         return last
     }
@@ -72,19 +84,27 @@ struct Audience {
         guard let seat = seats.removeValue(forKey: listener) else { return }
         turns[listener % turns.count].remove(listener)
         zonesListenedTo[seat.zone]?.listeners.remove(listener)
+        if seat.device != nil { zonesListenedTo[seat.zone]?.takers -= 1 }
         if zonesListenedTo[seat.zone]?.listeners.isEmpty == true {
             zonesListenedTo[seat.zone] = nil
         }
     }
 
-    /// Notes what a zone is at.
+    /// What those who listen to a zone were told last; nil when nobody takes changes of it.
+    func base(of zone: String) -> ZoneRevision? {
+        guard let place = zonesListenedTo[zone], place.takers > 0 else { return nil }
+        return place.latest
+    }
+
+    /// Notes what a zone is at, and what led there if that is known.
     ///
     /// - Returns: The listeners for whom that is news.
-    mutating func committed(_ revision: ZoneRevision) -> [Int] {
+    mutating func committed(_ revision: ZoneRevision, by change: ZoneChange? = nil) -> [Int] {
         guard let place = zonesListenedTo[revision.zone], revision.isNews(to: place.latest) else {
             return []
         }
         zonesListenedTo[revision.zone]?.latest = revision
+        zonesListenedTo[revision.zone]?.change = change
         return place.listeners.sorted()
     }
 
@@ -122,7 +142,7 @@ struct Audience {
         guard let seat = seats[listener] else { return nil }
         if let news = news(for: seat) {
             seats[listener]?.told = news
-            return .moved(news)
+            return change(for: seat).map(FanOut.Message.changed) ?? .moved(news)
         }
         if isClosed {
             leave(listener)
@@ -135,6 +155,14 @@ struct Audience {
 
     /// Whether a listener is still there.
     func holds(_ listener: Int) -> Bool { seats[listener] != nil }
+
+    /// The change itself, for whoever takes it, is where it begins, and did not make it.
+    private func change(for seat: Seat) -> ZoneChange? {
+        guard let device = seat.device, let change = zonesListenedTo[seat.zone]?.change,
+            seat.told == change.base, !change.authors.contains(device)
+        else { return nil }
+        return change
+    }
 
     private func news(for seat: Seat) -> ZoneRevision? {
         guard let latest = zonesListenedTo[seat.zone]?.latest, latest.isNews(to: seat.told) else {

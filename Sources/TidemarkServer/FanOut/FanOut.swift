@@ -1,24 +1,17 @@
 internal import Synchronization
 public import TidemarkCore
 
-/// Where a store tells what it has committed, after it is durable.
-///
-/// Called in any order and on any thread; must not wait. Too many calls do no harm, and a lost one
-/// is made good by the next, or by whoever looks at the zone later.
-public protocol CommitFeed: Sendable {
-    /// Notes that a zone has reached a revision of a history.
-    func committed(zone: String, epoch: String, revision: Int64)
-}
-
 /// Tells those who listen that a zone has moved on.
 ///
 /// The shell around ``Audience``: one lock, and one suspended task a listener, which is that of its
 /// connection. Safe to use from any task or thread.
-public final class FanOut: CommitFeed {
+public final class FanOut: Sendable {
     /// What a listener is told.
     public enum Message: Hashable, Sendable {
         /// The zone is at this revision; those in between were never mentioned.
         case moved(ZoneRevision)
+        /// What has led from the revision that the listener was told last to a later one.
+        case changed(ZoneChange)
         /// Nothing happened; the connection is alive.
         case heartbeat
         /// The server goes away: listen elsewhere.
@@ -58,14 +51,23 @@ public final class FanOut: CommitFeed {
 
     // MARK: Telling
 
-    /// Notes that a zone has reached a revision of a history.
+    /// Notes that a zone has reached a revision of a history, which is durable.
+    ///
+    /// Called in any order and on any thread; does not wait. Too many calls do no harm, and a lost
+    /// one is made good by the next, or by whoever looks at the zone later.
     public func committed(zone: String, epoch: String, revision: Int64) {
         committed(ZoneRevision(zone: zone, epoch: epoch, revision: revision))
     }
 
-    /// Notes what a zone is at.
-    public func committed(_ revision: ZoneRevision) {
-        wake { $0.committed(revision) }
+    /// Notes what a zone is at, and what led there if that is known.
+    public func committed(_ revision: ZoneRevision, by change: ZoneChange? = nil) {
+        wake { $0.committed(revision, by: change) }
+    }
+
+    /// What those who listen to a zone were told last; nil when nobody there takes changes
+    /// themselves.
+    public func base(of zone: String) -> ZoneRevision? {
+        state.withLock { $0.audience.base(of: zone) }
     }
 
     /// Lets time go on by a tick: those whose turn it is hear a sign of life.
@@ -94,16 +96,20 @@ public final class FanOut: CommitFeed {
     /// - Parameters:
     ///   - zone: The zone.
     ///   - told: What the listener knows; nil: nothing.
+    ///   - device: The device that takes small changes themselves; nil: only tell that there are
+    ///     some.
     ///   - isOnce: Whether it waits for one message and then goes; it hears no heartbeats.
     /// - Returns: The listener, who listens for as long as somebody holds it.
     /// - Throws: `unavailable` when there is no room, or the server is going away.
     public func listen(
         to zone: String,
         told: ZoneRevision? = nil,
+        device: String? = nil,
         isOnce: Bool = false
     ) throws(TidemarkError) -> Listener {
         let (listener, isClosed) = state.withLock { state in
-            let listener = state.audience.join(zone, isOnce ? .once : .stays, told: told)
+            let kind = isOnce ? Audience.Kind.once : .stays
+            let listener = state.audience.join(zone, kind, told: told, device: device)
             metrics.listeners(state.audience.count)
             return (listener, state.audience.isClosed)
         }

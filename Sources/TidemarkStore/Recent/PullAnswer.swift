@@ -2,15 +2,18 @@ package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
 
-/// What becomes of a request that may be answered from memory.
-package enum PullAnswer: Hashable, Sendable {
+/// What becomes of a question that may be answered from memory.
+package enum FromMemory<Answer: Hashable & Sendable>: Hashable, Sendable {
     /// It is answered.
-    case answer(SyncAnswer)
+    case answer(Answer)
     /// These revisions have to be loaded first.
     case load(ClosedRange<Int64>)
     /// The store has to be asked: something must be written, refused or computed.
     case ask
 }
+
+/// What becomes of a request.
+package typealias PullAnswer = FromMemory<SyncAnswer>
 
 extension ZoneTag {
     /// The tag of whoever has the rows of a zone at a revision.
@@ -36,22 +39,49 @@ extension RecentChangeSets {
         at head: ZoneHead,
         limits: Limits
     ) -> PullAnswer {
-        let request = SyncRequest(
-            maxRevision: tag.revision,
-            device: device,
-            epoch: nil,
-            schema: nil,
-            limit: nil,
-            isSettled: true,
-            takesDelta: true,
-            changeSets: []
-        )
+        let request = SyncRequest.asking(after: tag.revision, device)
         let outcome = answer(request, at: head, limits: limits)
         guard case .answer = outcome, !planted(PlantedBug.believesAnyTag) else { return outcome }
         guard let fingerprint = fingerprint(at: tag.revision, at: head),
             tag == ZoneTag(of: head.state, revision: tag.revision, fingerprint)
         else { return .ask }
         return outcome
+    }
+
+    /// What has led from a revision to the zone's latest, as a device is answered that has the rows
+    /// of that revision.
+    ///
+    /// A device for which notes were made on the way has to ask for them.
+    package func change(
+        after base: ZoneRevision,
+        at head: ZoneHead,
+        limits: Limits
+    ) -> FromMemory<ZoneChange> {
+        guard base.epoch == head.state.epoch, base.revision < head.state.revision,
+            head.lastNoted.map({ $0 <= base.revision }) ?? true
+        else { return .ask }
+        switch answer(.asking(after: base.revision), at: head, limits: limits) {
+        case .load(let range): return .load(range)
+        case .ask: return .ask
+        case .answer(let answer):
+            let text = answer.text
+            guard text.utf8.count <= limits.changeEventBytesMax,
+                let missed = changeSets(after: base.revision, at: head),
+                let fingerprint = fingerprint(at: base.revision, at: head)
+            else { return .ask }
+            let change = ZoneChange(
+                base: base,
+                since: ZoneTag(of: head.state, revision: base.revision, fingerprint),
+                end: ZoneRevision(
+                    zone: base.zone,
+                    epoch: base.epoch,
+                    revision: answer.maxRevision
+                ),
+                authors: Set(missed.compactMap(\.device)),
+                answer: text
+            )
+            return .answer(change)
+        }
     }
 
     /// Answers a request that brings nothing, byte for byte as ``TidemarkServer/SyncHandler``
@@ -96,6 +126,22 @@ extension RecentChangeSets {
                 fingerprint: end,
                 changeSets: missed.map(\.body)
             )
+        )
+    }
+}
+
+extension SyncRequest {
+    /// A settled device's question what is new.
+    fileprivate static func asking(after revision: Int64, _ device: String? = nil) -> SyncRequest {
+        SyncRequest(
+            maxRevision: revision,
+            device: device,
+            epoch: nil,
+            schema: nil,
+            limit: nil,
+            isSettled: true,
+            takesDelta: true,
+            changeSets: []
         )
     }
 }

@@ -96,6 +96,15 @@ package final class Pulls: Sendable {
         package var hold: Hold? { if case .until(let hold) = self { hold } else { nil } }
     }
 
+    /// What has led from what listeners were told last to what a zone is at now; nil when that is
+    /// not known, or not small.
+    package func change(after base: ZoneRevision) async throws -> ZoneChange? {
+        let limits = limits
+        return try await answer(to: nil, zone: base.zone) {
+            $0.change(after: base, at: $1, limits: limits)
+        }
+    }
+
     // MARK: Private
 
     private func answer(_ request: SyncRequest, zone: String) async throws -> SyncAnswer? {
@@ -106,11 +115,11 @@ package final class Pulls: Sendable {
     }
 
     /// Lets what lies in memory be judged, and loads what it lacks.
-    private func answer(
+    private func answer<Answer>(
         to device: String?,
         zone: String,
-        _ judge: (RecentChangeSets, ZoneHead) -> PullAnswer
-    ) async throws -> SyncAnswer? {
+        _ judge: (RecentChangeSets, ZoneHead) -> FromMemory<Answer>
+    ) async throws -> Answer? {
         guard let head = try await head(zone, device) else { return nil }
         var outcome = judge(zones.withLock { $0.recent(zone) }, head)
         guard case .load(let range) = outcome else {
@@ -147,8 +156,8 @@ package final class Pulls: Sendable {
     }
 }
 
-extension PullAnswer {
-    fileprivate var answer: SyncAnswer? {
+extension FromMemory {
+    fileprivate var answer: Answer? {
         if case .answer(let answer) = self { answer } else { nil }
     }
 }

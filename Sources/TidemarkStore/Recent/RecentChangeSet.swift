@@ -74,10 +74,18 @@ package struct ZoneHead: Hashable, Sendable {
     package let chain: String
     /// Whether notes of overruled values are kept for the device.
     package var hasNotes: Bool
+    /// The latest revision of which a note is kept, for whatever device.
+    package let lastNoted: Int64?
 
     /// Makes a head.
-    package init(state: ZoneState, fingerprint: Fingerprint?, chain: String, hasNotes: Bool) {
+    package init(
+        state: ZoneState,
+        fingerprint: Fingerprint?,
+        chain: String,
+        hasNotes: Bool,
+        lastNoted: Int64? = nil
+    ) {
         (self.state, self.fingerprint) = (state, fingerprint)
-        (self.chain, self.hasNotes) = (chain, hasNotes)
+        (self.chain, self.hasNotes, self.lastNoted) = (chain, hasNotes, lastNoted)
     }
 }

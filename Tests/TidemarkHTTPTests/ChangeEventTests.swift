@@ -1,0 +1,128 @@
+import Foundation
+import NIOConcurrencyHelpers
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkServer
+import TidemarkTestSupport
+
+/// D2: a small change rides in the event, over real HTTP: who listens has nothing left to ask.
+@Suite(.timeLimit(.minutes(5))) struct ChangeEventTests {
+    private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
+    private static let seed = "INSERT INTO notes VALUES (1, 'first')"
+
+    @Test func `who names a device hears the change, who does not and who made it hear of it`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        try await TestServer.run(cluster.service) { server in
+            let anna = try await cluster.device("anna")
+            let name = try await anna.rows("SELECT device FROM tidemark_device")[0]
+            let listeners = [
+                try await RawListener.open(server, path: "/events?device=ben"),
+                try await RawListener.open(server, path: "/events?device=\(name)"),
+                try await RawListener.open(server),
+            ]
+            for listener in listeners { #expect(await listener.revision() == 1) }
+            try await anna.write("UPDATE notes SET text = 'new'")
+            try await anna.engine.sync()
+            #expect(await listeners[0].line("event: ") == "event: change")
+            #expect(await listeners[0].revision() == 2)
+            let tag = try #require(await listeners[0].line("data: "))
+            #expect(tag.hasPrefix(#"data: "1-"#))
+            let answer = try #require(await listeners[0].line("data: "))
+            #expect(answer.contains(#""text":"new""#))
+            for listener in listeners[1...] {
+                #expect(await listener.line("event: ", "id: ")?.hasSuffix(":2") == true)
+            }
+        }
+    }
+
+    @Test func `a change that is too large for an event is asked for`() async throws {
+        var limits = Limits.standard
+        limits.changeEventBytesMax = 1_000
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed, limits: limits)
+        try await TestServer.run(cluster.service) { server in
+            let anna = try await cluster.device("anna")
+            let listener = try await RawListener.open(server, path: "/events?device=ben")
+            #expect(await listener.revision() == 1)
+            try await anna.write("UPDATE notes SET text = hex(zeroblob(1000))")
+            try await anna.engine.sync()
+            #expect(await listener.line("event: ", "id: ")?.hasPrefix("id: ") == true)
+            try cluster.writeOutside("UPDATE notes SET text = 'by sqlite3'")
+            #expect(await listener.line("event: ", "id: ") == "event: change")
+        }
+    }
+
+    @Test func `a device that listens takes in what others do, and asks nothing`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        try await TestServer.run(cluster.service) { server in
+            let anna = try await cluster.device("anna")
+            let way = Counting(real: try HTTPTransport(url: server.url))
+            let ben = try await cluster.device("ben", over: way)
+            var statuses = ben.engine.statuses.makeAsyncIterator()
+            await ben.engine.start(every: .seconds(3_600))
+            _ = await statuses.next()
+            try await until { cluster.store.fanOut.listenerCount == 1 }
+            var events = ben.engine.events.makeAsyncIterator()
+            let before = way.questions
+            for number in 2...5 as ClosedRange<Int64> {
+                try await anna.write("UPDATE notes SET text = 'number \(number)'")
+                try await anna.engine.sync()
+                while let event = await events.next() {
+                    if case .remoteChanges(let reached, _) = event, reached == number { break }
+                }
+            }
+            #expect(way.questions == before)
+            #expect(try await ben.rows("SELECT text FROM notes") == ["number 5"])
+            await ben.engine.stop()
+            try await cluster.converge(anna, ben)
+        }
+    }
+}
+
+/// A way that counts what is asked on it.
+private struct Counting: Transport {
+    let real: HTTPTransport
+    private let count = NIOLockedValueBox(0)
+
+    init(real: HTTPTransport) { self.real = real }
+
+    var questions: Int { count.withLockedValue { $0 } }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        count.withLockedValue { $0 += 1 }
+        return try await real.sync(zone: zone, body: body)
+    }
+
+    func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
+        count.withLockedValue { $0 += 1 }
+        return try await real.news(zone: zone, device: device, since: tag)
+    }
+
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await real.fingerprints(zone: zone, body: body)
+    }
+
+    func snapshot(
+        zone: String,
+        since base: DeltaBase?,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
+    }
+
+    func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
+
+    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
+
+    func listen(
+        zone: String,
+        device: String,
+        from known: ZoneRevision?,
+        heard: @Sendable (PushEvent) -> Void
+    ) async throws {
+        try await real.listen(zone: zone, device: device, from: known, heard: heard)
+    }
+}
