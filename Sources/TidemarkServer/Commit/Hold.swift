@@ -19,7 +19,7 @@ public struct Hold: Hashable, Sendable {
     /// Names are written plainly, so one that has no `"wait"` in it does not wait. A request with
     /// so much in it that it is large brings something, and is not held.
     public static func isPossible(for body: [UInt8]) -> Bool {
-        body.count <= bytesMax && body.firstRange(of: member) != nil
+        body.count <= bytesMax && body.contain(member)
     }
 
     private static let bytesMax = 1 << 16

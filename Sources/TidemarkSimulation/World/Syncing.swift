@@ -130,7 +130,7 @@ extension World {
             counters[.conflicts] += 1
             note("change set \(id) is a conflict")
         }
-        if body.contains(Self.moreMark) { counters[.pages] += 1 }
+        if body.contain(Self.moreMark) { counters[.pages] += 1 }
     }
 
     private static let moreMark = Array(#""more":true"#.utf8)
@@ -294,18 +294,5 @@ extension SimulatedDevice {
             )
             return (row?["edits"] ?? 0, row?["conflicts"] ?? 0, row?["revision"] ?? 0)
         }
-    }
-}
-
-extension Sequence where Element == UInt8, Self: Collection {
-    /// Whether the bytes occur one after the other.
-    func contains(_ part: [UInt8]) -> Bool {
-        guard let first = part.first else { return true }
-        var rest = self[...]
-        while let at = rest.firstIndex(of: first) {
-            if rest[at...].starts(with: part) { return true }
-            rest = rest[at...].dropFirst()
-        }
-        return false
     }
 }
