@@ -6,20 +6,9 @@ package import TidemarkCore
 ///
 /// The shell loops: ``next(_:)``, do what the step says, then ``answered(_:to:in:)``,
 /// ``took(snapshotAt:in:)`` or ``took(schema:in:)``; an error that any of these throws, or the
-/// network, goes to ``failed(_:during:in:)``. Every function is given the database outside a
-/// transaction and runs one of its own, so a process may end between any two of them; what the
-/// machine itself remembers may be lost at any time.
-///
-/// | error | what follows |
-/// | --- | --- |
-/// | `snapshotRequired` | a snapshot, at most twice a sync |
-/// | `renew`, `resync` | a question, then a snapshot under a new identity |
-/// | `predecessorMissing` | the same: the server has forgotten what this device did |
-/// | `repair` | what is new is taken in, then the rows are compared and replaced, at most twice |
-/// | any refusal of a short question | the same question in full |
-/// | `tooLarge` | half as many change sets; a single one is parked |
-/// | `permanent`, about one change set | that one is parked with what depends on it |
-/// | any other | the sync ends with it |
+/// network, goes to ``failed(_:during:in:)``, which decides what follows. Every function is given
+/// the database outside a transaction and runs one of its own, so a process may end between any two
+/// of them; what the machine itself remembers may be lost at any time.
 ///
 /// An answer or a snapshot that deletes suspiciously much is held back until the server has
 /// computed its fingerprint from all rows, and is then asked for once more; see ``MassDeletion``.
@@ -46,22 +35,22 @@ package struct SyncRound: Sendable {
         case finish
     }
 
-    private let core: DeviceCore
-    private let environment: SyncEngine.Environment
-    private let boundaries: @Sendable () -> [Int64]
+    let core: DeviceCore
+    let environment: SyncEngine.Environment
+    let boundaries: @Sendable () -> [Int64]
     private let limits: Limits
     private let merge: [String: MergeFunction]
-    private var changeSetsMax: Int
-    private var snapshotsTaken = 0
+    var changeSetsMax: Int
+    var snapshotsTaken = 0
     private var isCatchingUp = false
     private var schemasTaken = 0
     private var hasCompared = false
-    private var need = Need.request
-    private var isEven = false
-    private let lock: SyncLock
+    var need = Need.request
+    var isEven = false
+    let lock: SyncLock
 
     /// What comes next.
-    private enum Need {
+    enum Need {
         case request
         case question
         case snapshot(Recall?)
@@ -70,30 +59,30 @@ package struct SyncRound: Sendable {
         case schema
     }
 
-    private let purpose: Purpose
+    let purpose: Purpose
     /// What the server has told unasked; of use for the first question alone.
     private var told: PushedChange?
     /// Whether a settled device may ask in a few bytes.
-    private var asksShort: Bool
+    var asksShort: Bool
     /// What became of that; nil while it has not.
-    private(set) var shortOutcome: ShortQuestions.Outcome?
+    var shortOutcome: ShortQuestions.Outcome?
     /// Whether the new ids alone may come back of what is sent.
     private var takesIds = true
     /// Set while rows are compared, because they differ or because that is the purpose.
-    private var comparison: RowComparison?
-    private var comparisonsStarted = 0
+    var comparison: RowComparison?
+    var comparisonsStarted = 0
     /// What the last comparison found.
-    private(set) var verification: Verification?
+    var verification: Verification?
     /// What may be done with an answer that deletes much.
-    private var consent: MassDeletion.Consent
-    private var needsConfirmation = false
+    var consent: MassDeletion.Consent
+    var needsConfirmation = false
     private var confirmationsAsked = 0
     /// Whether the rows of this file turned out not to be those that its revision stands for.
-    private var hasMismatch = false
+    var hasMismatch = false
 
-    private static let snapshotsMax = 2
+    static let snapshotsMax = 2
     private static let schemasMax = 4
-    private static let comparisonsMax = 2
+    static let comparisonsMax = 2
     private static let confirmationsMax = 5
 
     /// Makes a machine at its start.
@@ -201,44 +190,6 @@ package struct SyncRound: Sendable {
         return try mergeParked(applied.events, in: db)
     }
 
-    /// Takes in what the server says about differing rows.
-    package mutating func compared(
-        _ answer: [UInt8],
-        to question: RowComparison.Question,
-        in db: Database
-    ) throws -> [SyncEvent] {
-        guard !needsConfirmation else {
-            let answer = try ComparisonAnswer(answer, to: question, file: DeviceFile(db), in: db)
-            needsConfirmation = false
-            consent = .confirmed(
-                revision: answer.revision,
-                fingerprint: answer.fingerprint ?? .none
-            )
-            return []
-        }
-        guard var comparison else { return [] }
-        let events = try comparison.answered(
-            answer,
-            to: question,
-            in: db,
-            environment: environment,
-            boundaries: boundaries()
-        )
-        self.comparison = comparison
-        guard comparison.isDone else { return events }
-        verification = comparison.report
-        self.comparison = nil
-        hasMismatch = false
-        if case .verify(let isRepairing) = purpose {
-            isEven = true
-            if !isRepairing, verification?.records.isEmpty == false {
-                try ConfirmedRows(db: db, file: DeviceFile(db)).requireCheck()
-            }
-            try lock.release(db)
-        }
-        return events
-    }
-
     /// Takes a snapshot in.
     package mutating func took(snapshotAt path: String, in db: Database) throws -> [SyncEvent] {
         var recall: Recall?
@@ -281,93 +232,10 @@ package struct SyncRound: Sendable {
         )
     }
 
-    /// Decides what an error means for the sync.
-    ///
-    /// - Throws: The error, when it ends the sync.
-    package mutating func failed(
-        _ error: TidemarkError,
-        during outgoing: DeviceCore.Outgoing?,
-        in db: Database
-    ) throws -> [SyncEvent] {
-        // Told unasked what is no answer, the device asks.
-        if outgoing?.told != nil, error.code == .invalidResponse { return [] }
-        if outgoing?.asksShort == true, let outcome = ShortQuestions.Outcome(refusal: error) {
-            (asksShort, shortOutcome) = (false, outcome)
-            return []
-        }
-        var error = error
-        // A change set that cannot be read is refused before its id is: its place is its index.
-        if let sent = outgoing?.changeSets, error.place.id == nil,
-            let index = error.place.changeSet, sent.indices.contains(index)
-        {
-            error.place.id = sent[index]
-        }
-        if error.code == .tooLarge, error.place.id == nil, let first = outgoing?.changeSets.first {
-            changeSetsMax = max(1, (outgoing?.changeSets.count ?? 0) / 2)
-            guard outgoing?.changeSets.count == 1 else { return [] }
-            error.place.id = first
-        }
-        switch error.recovery {
-        case .resync where error.code == .snapshotRequired:
-            try require(.snapshot(nil), after: error)
-            return []
-        case .resync, .renew,
-            .retry where error.code == .predecessorMissing:
-            // Another process may have dealt with it meanwhile: then this was about an older state.
-            if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
-            try require(.question, after: error)
-            return []
-        case .repair:
-            try requireComparison(after: error, hasOtherHistory: outgoing?.isConfirmed ?? false)
-            return []
-        case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
-            return try DeviceCore.park(
-                error,
-                in: db,
-                boundaries: boundaries(),
-                now: environment.now(),
-                newID: environment.newID
-            )
-        case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
-            error.place.id = outgoing?.changeSets.first
-            return try DeviceCore.park(
-                error,
-                in: db,
-                boundaries: boundaries(),
-                now: environment.now(),
-                newID: environment.newID
-            )
-        case .permanent, .retry: throw error
-        }
-    }
-
     /// Ends the machine before its time, so that others may sync at once.
     package mutating func ended(in db: Database) throws { try lock.release(db) }
 
     // MARK: Private
-
-    /// The next question of a comparison that is under way and has all that is new.
-    private mutating func comparisonStep(_ db: Database) throws -> RowComparison.Question? {
-        guard let comparison else { return nil }
-        let file = try DeviceFile(db)
-        guard ConfirmedRows(db: db, file: file).isComparable else {
-            guard case .verify = purpose else {
-                self.comparison = nil
-                return nil
-            }
-            throw TidemarkError(
-                .schemaMismatch,
-                "This file's tables are others than the zone's, so their rows cannot be compared.",
-                fix: "Migrate the side that is behind, sync, and verify then."
-            )
-        }
-        guard !comparison.isBehind, !needsConfirmation, case .request = need else { return nil }
-        try db.inTransaction(.immediate) {
-            try lock.take(db)
-            return .commit
-        }
-        return try comparison.next(db, boundaries: boundaries(), environment: environment)
-    }
 
     /// The app's tables were altered while the engine was open.
     private func fitIfNeeded(_ db: Database) throws {
@@ -438,36 +306,6 @@ package struct SyncRound: Sendable {
         if !settled.isEmpty { isEven = false }
         let others = events.filter { event in !settled.contains { event == .conflict(id: $0) } }
         return others + settled.map { .merged(id: $0) }
-    }
-
-    private mutating func require(_ need: Need, after error: TidemarkError) throws {
-        guard snapshotsTaken < Self.snapshotsMax else { throw error }
-        snapshotsTaken += 1
-        self.need = need
-        comparison = nil
-        if case .verify = purpose { throw error }
-    }
-
-    /// Has the rows compared with the server's, and those that differ replaced.
-    ///
-    /// When the server had once confirmed the same rows, its history is another one than before:
-    /// what waits may refer to records that are others now.
-    private mutating func requireComparison(
-        after error: TidemarkError,
-        hasOtherHistory: Bool
-    ) throws {
-        guard comparisonsStarted < Self.comparisonsMax else { throw error }
-        comparisonsStarted += 1
-        var isAccepted = false
-        if case .given = consent { isAccepted = true }
-        comparison = RowComparison(
-            limits: core.limits,
-            replaces: true,
-            acceptsDeletion: isAccepted,
-            hasOtherHistory: hasOtherHistory
-        )
-        // A snapshot that is taken instead is judged like one of another history.
-        hasMismatch = true
     }
 
     /// Has the server compute its fingerprint from all rows before the answer is applied.

@@ -41,8 +41,10 @@ package final class PullRequests: Sendable {
         return envelope.changeSets == "[]" ? try envelope.request(bringing: []) : nil
     }
 
-    /// Names are written plainly, so whatever has no `"lap"` in it has no lap. Who brings nothing
-    /// but writes that otherwise is answered by the store, which comes to the same.
+    /// Names are written plainly, so whatever has no `"lap"` in it has no lap.
+    ///
+    /// Who brings nothing but writes that otherwise is answered by the store, which comes to the
+    /// same.
     private static func mayOnlyAsk(_ body: [UInt8]) -> Bool {
         body.count <= bytesMax && body.contain(nothing) && !body.contain(lap)
     }
