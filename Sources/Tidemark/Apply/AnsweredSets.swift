@@ -32,7 +32,6 @@ struct AnswerEnvelope {
         } catch let error as TidemarkError {
             throw AnswerCheck.inapplicable(error.message, place: error.place)
         }
-        let text = String(decoding: body, as: UTF8.self)
         // Types first: a number where a text is due, or one beyond 64 bits, is no answer.
         let row = try Row.fetchOne(
             db.cachedStatement(
@@ -53,7 +52,7 @@ struct AnswerEnvelope {
                         AND NOT EXISTS (SELECT 1 FROM json_each(?1) GROUP BY key HAVING count(*) > 1)
                     """
             ),
-            arguments: [text]
+            arguments: [staging.outline]
         )
         guard let row, let revision = row["revision"] as Int64? else {
             throw TidemarkError(

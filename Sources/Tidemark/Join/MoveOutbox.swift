@@ -66,12 +66,13 @@ struct MoveOutbox {
     /// Gives waiting change sets the verdicts that never arrived.
     private func settle() throws -> [SyncEvent] {
         do {
-            try ChangeSetStaging(
+            let staging = try ChangeSetStaging(
                 body: Array(recall.changeSets.utf8),
                 limits: limits,
                 strangers: .dropped,
                 in: db
-            ).stage(changeSets: recall.changeSets)
+            )
+            try staging.stage(changeSets: staging.outline)
         } catch let error as TidemarkError {
             throw AnswerCheck.inapplicable(error.message, place: error.place)
         }

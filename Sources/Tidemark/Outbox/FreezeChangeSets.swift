@@ -112,8 +112,8 @@ struct FreezeChangeSets {
             return nil
         }
         let wire = try ChangeSetJSON.render(envelope: envelope, sources, in: db)
-        try db.cachedStatement(sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?").execute(
-            arguments: [wire, seq])
+        try db.cachedStatement(sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?")
+            .executeLettingGo(arguments: [wire, seq])
         return wire
     }
 

@@ -26,9 +26,8 @@ struct RepairRows {
     ) throws -> (records: [Verification.Record], events: [SyncEvent]) {
         var records: [Verification.Record] = []
         var events: [SyncEvent] = []
-        let body = Array((changeSet ?? "{}").utf8)
-        let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
-        try stage(changeSet, with: staging)
+        let body = Array("[\(changeSet ?? "")]".utf8)
+        try stage(ChangeSetStaging(body: body, limits: limits, in: db))
         try refuseUnasked(ranges)
         try db.inSavepoint {
             try DeviceFile.whileApplying(db) {
@@ -57,9 +56,9 @@ struct RepairRows {
     }
 
     /// Stages the server's rows as creations: they replace what is there, or are new.
-    private func stage(_ changeSet: String?, with staging: ChangeSetStaging) throws {
+    private func stage(_ staging: ChangeSetStaging) throws {
         do {
-            try staging.stage(changeSets: "[\(changeSet ?? "")]")
+            try staging.stage(changeSets: staging.outline)
         } catch let error as TidemarkError {
             throw TidemarkError(
                 .invalidResponse,

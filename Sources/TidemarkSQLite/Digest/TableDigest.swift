@@ -61,9 +61,9 @@ public enum Digest {
 public enum ContentHash {
     /// SHA-256 of a text, lower-case hexadecimal.
     public static func of(_ text: String) -> String {
-        SHA256.hash(data: Array(text.utf8)).map {
-            String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
-        }.joined()
+        var (hash, text) = (RunningHash(), text)
+        text.withUTF8 { hash.take(UnsafeRawBufferPointer($0)) }
+        return hash.text
     }
 }
 

@@ -5,6 +5,8 @@ package import TidemarkCore
 package struct JSONScan {
     /// Whether a string has a `\u` escape: such strings are decoded by Foundation.
     package private(set) var hasUnicodeEscapes = false
+    /// Whether there is white space between the values.
+    package private(set) var hasWhiteSpace = false
 
     /// Looks through a body.
     ///
@@ -32,6 +34,7 @@ package struct JSONScan {
                 continue
             }
             switch byte {
+            case ...UInt8(ascii: " "): hasWhiteSpace = true
             case UInt8(ascii: "\""): (isInString, needless) = (true, nil)
             case UInt8(ascii: ":"):
                 if let needless { throw Self.escapedName(needless) }

@@ -99,9 +99,8 @@ extension ChangeSetStaging {
             message,
             fix: fix,
             """
-            SELECT t.ord, t.tbl, k.value AS key
-            FROM temp.tidemark_staged_table AS t, json_each(t.json) AS m, json_each(m.value) AS k
-            WHERE m.key <> 'attributes' GROUP BY t.ord, t.tbl, k.value HAVING count(*) > 1 LIMIT 1
+            SELECT ord, tbl, \(Self.writtenKey) AS key FROM temp.tidemark_staged_key
+            GROUP BY ord, tbl, \(Self.writtenKey) HAVING count(*) > 1 LIMIT 1
             """
         )
         // Spelled in two ways that mean the same.

@@ -2,7 +2,8 @@ package import GRDB
 
 /// Where change sets lie between their JSON and their tables: a row a record, a row a cell.
 ///
-/// `tidemark_staged_set` holds a change set as text, `tidemark_staged` what it does to which
+/// `tidemark_staged_set` holds a change set's outline as text, `tidemark_staged_key` and
+/// `tidemark_staged_attributes` what stands in it, `tidemark_staged` what it does to which
 /// record, `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the
 /// server what devices send, the device what the server answers and what its own outbox replays.
 /// A record whose values are another's names that one in `cells`, instead of a copy.
@@ -26,11 +27,16 @@ package enum StagingTables {
             attributes TEXT,
             cells INTEGER
         );
-        CREATE UNIQUE INDEX temp.tidemark_staged_record ON tidemark_staged (ord, tbl, key);
-        CREATE INDEX temp.tidemark_staged_by_key ON tidemark_staged (tbl, key);
+        CREATE UNIQUE INDEX temp.tidemark_staged_record ON tidemark_staged (tbl, key, ord);
+        CREATE INDEX temp.tidemark_staged_by_set ON tidemark_staged (ord, tbl);
+        CREATE TEMP TABLE tidemark_staged_key (
+            ord INTEGER, tbl TEXT, operation TEXT, place INTEGER, type TEXT, atom, json TEXT,
+            PRIMARY KEY (ord, tbl, operation, place)
+        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_staged_attributes (
-            ord INTEGER, tbl TEXT, key TEXT, attributes TEXT
-        );
+            ord INTEGER, tbl TEXT, key TEXT, place INTEGER, attributes TEXT,
+            PRIMARY KEY (ord, tbl, key, place)
+        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_staged_cell (
             rec INTEGER, col TEXT, value, PRIMARY KEY (rec, col)
         ) WITHOUT ROWID;
@@ -57,8 +63,8 @@ package enum StagingTables {
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {
         for table in [
-            "staged_set", "staged_table", "staged", "staged_cell", "answered", "confirmed",
-            "assigned",
+            "staged_set", "staged_table", "staged_key", "staged_attributes",
+            "staged", "staged_cell", "answered", "confirmed", "assigned",
         ] {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }

@@ -28,10 +28,14 @@ package enum ChangeSetJSON {
         -> String
     {
         let types = sources.map { quote($0.table.name) }.joined(separator: ",")
-        let parts =
-            envelope + [#""types":[\#(types)]"#]
-            + (try sources.map { "\(quote($0.table.name)):\(try render($0, in: db))" })
-        return "{\(parts.joined(separator: ","))}"
+        // What is added may be large, and a text that is made of others is a copy of them.
+        var text = "{" + (envelope + [#""types":[\#(types)]"#]).joined(separator: ",")
+        for source in sources {
+            text += ",\(quote(source.table.name)):"
+            try append(source, to: &text, in: db)
+        }
+        text += "}"
+        return text
     }
 
     /// Whether a source yields any record.
@@ -49,7 +53,7 @@ package enum ChangeSetJSON {
         return String(decoding: output, as: UTF8.self)
     }
 
-    private static func render(_ source: Source, in db: Database) throws -> String {
+    private static func append(_ source: Source, to text: inout String, in db: Database) throws {
         let name =
             switch source.table.keyKind {
             case .integer: "'\"' || key || '\"'"
@@ -62,7 +66,7 @@ package enum ChangeSetJSON {
                 """
             case .general: "json_quote(key)"
             }
-        let row = try Row.fetchOne(
+        let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
                     SELECT group_concat(key) FILTER (WHERE operation = 'create') AS creates,
@@ -74,9 +78,15 @@ package enum ChangeSetJSON {
             ),
             arguments: source.arguments
         )
-        let list = { (column: String) in "[\(row?[column] as String? ?? "")]" }
-        return
-            #"{"create":\#(list("creates")),"update":\#(list("updates")),"delete":\#(list("deletes")),"#
-            + #""attributes":{\#(row?["attributes"] as String? ?? "")}}"#
+        while let row = try rows.next() {
+            for (start, operation) in [("{", "create"), (",", "update"), (",", "delete")] {
+                text += "\(start)\"\(operation)\":["
+                text += row["\(operation)s"] as String? ?? ""
+                text += "]"
+            }
+            text += #","attributes":{"#
+            text += row["attributes"] as String? ?? ""
+            text += "}}"
+        }
     }
 }

@@ -210,7 +210,7 @@ package struct ZoneTransaction: StoreTransaction {
         if planted(PlantedBug.forgetsRefusal), revision == nil { return }
         let after = "[" + envelope.after.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         try db.cachedStatement(sql: "INSERT INTO tidemark_verdict VALUES (?, ?, ?, ?, ?, ?)")
-            .execute(
+            .executeLettingGo(
                 arguments: [id, device, envelope.hash, revision, after, body])
     }
 }

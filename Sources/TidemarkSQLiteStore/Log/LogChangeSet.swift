@@ -122,7 +122,7 @@ extension ZoneTransaction {
                 INSERT INTO tidemark_revision (revision, id, device, time, body, chain)
                 VALUES (?, ?, ?, ?, ?, ?)
                 """
-        ).execute(arguments: [revision, id, stamp.device, stamp.time, body, chain])
+        ).executeLettingGo(arguments: [revision, id, stamp.device, stamp.time, body, chain])
         try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(
             arguments: [stamp.time])
     }

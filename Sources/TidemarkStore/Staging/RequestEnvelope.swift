@@ -17,12 +17,17 @@ package struct RequestEnvelope {
     private let numbers: (limit: Int64?, wait: Int64?, overruled: Int64?)
     private let fingerprint: Fingerprint?
 
-    /// Reads a body.
+    /// Reads a body, by its outline if it has been taken apart.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it is not JSON, or its members are not those
     ///   of the protocol.
-    package init(_ body: [UInt8], limits: Limits, in db: Database) throws {
-        let text = String(decoding: body, as: UTF8.self)
+    package init(
+        _ body: [UInt8],
+        outline: String? = nil,
+        limits: Limits,
+        in db: Database
+    ) throws {
+        let text = outline ?? String(decoding: body, as: UTF8.self)
         guard
             try Bool.fetchOne(
                 db.cachedStatement(

@@ -8,16 +8,24 @@ extension StagedRequest {
     /// Parses a body, checks every name, key and value in it, and stages its rows.
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
-        let envelope = try RequestEnvelope(body, limits: limits, in: db)
+        let envelope = try RequestEnvelope(
+            body,
+            outline: staging.outline,
+            limits: limits,
+            in: db
+        )
         try staging.stage(changeSets: envelope.changeSets)
         try refuseTimes()
         try refuseForeignIds()
         try refuseOldIds()
-        return try envelope.request(bringing: envelopes(limits))
+        return try envelope.request(bringing: envelopes(staging, limits))
     }
 
     /// Reads id and `after` of each staged change set.
-    private func envelopes(_ limits: Limits) throws -> [SyncRequest.Envelope] {
+    private func envelopes(
+        _ staging: ChangeSetStaging,
+        _ limits: Limits
+    ) throws -> [SyncRequest.Envelope] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -58,7 +66,7 @@ extension StagedRequest {
                 ord: row["ord"],
                 id: id,
                 after: after,
-                hash: ContentHash.of(row["json"]),
+                hash: staging.hash(of: row["ord"], staged: row["json"]),
                 time: row["time"]
             )
         }

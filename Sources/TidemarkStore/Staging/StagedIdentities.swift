@@ -22,8 +22,8 @@ extension StagedRequest {
             db.cachedStatement(
                 sql: """
                     SELECT DISTINCT r.parent AS tbl, c.value AS temporary
-                    FROM temp.tidemark_staged_cell AS c JOIN temp.tidemark_staged AS s USING (rec)
-                        JOIN temp.tidemark_reference AS r ON r.tbl = s.tbl AND r.col = c.col
+                    FROM temp.tidemark_reference AS r CROSS JOIN temp.tidemark_staged AS s ON s.tbl = r.tbl
+                        CROSS JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec AND c.col = r.col
                     WHERE typeof(c.value) = 'integer' AND c.value < 0
                     UNION
                     SELECT s.tbl, CAST(s.key AS INTEGER)

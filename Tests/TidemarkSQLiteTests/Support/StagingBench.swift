@@ -76,6 +76,6 @@ struct StagingBench {
     private func stage(_ body: [UInt8], limits: Limits, in db: Database) throws {
         try EngineConnection.prepare(db, schema: schema)
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
-        try staging.stage(changeSets: String(decoding: body, as: UTF8.self))
+        try staging.stage(changeSets: staging.outline)
     }
 }
