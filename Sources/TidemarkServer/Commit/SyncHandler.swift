@@ -133,11 +133,13 @@ public struct SyncHandler: Sendable {
         let bytesMax = takesDelta ? limits.deltaBytesMin : limits.catchUpBytesMax
         let limit = min(request.limit ?? .max, limits.revisionsPerAnswerMax)
         let missed = try transaction.catchUp(
-            after: request.maxRevision,
-            through: zone.revision,
-            limit: limit,
-            bytesMax: bytesMax,
-            device: request.isSettled ? nil : request.device
+            MissedRevisions(
+                after: request.maxRevision,
+                through: zone.revision,
+                limit: limit,
+                bytesMax: bytesMax,
+                device: request.isSettled ? nil : request.device
+            )
         )
         let isMuch =
             missed.hasMore && missed.bodies.count < limit
