@@ -29,8 +29,8 @@ extension IntegrationTests {
                 from: Data(contentsOf: URL(filePath: file))
             )
             let names = [
-                "badnet", "capture", "catchup", "fanout", "growth", "idle", "join", "latency",
-                "memory", "push", "repair", "swarm",
+                "badnet", "capture", "catchup", "fanout", "growth", "idle", "join",
+                "latency", "memory", "push", "repair", "swarm", "threshold",
             ]
             #expect(Set(results.map(\.benchmark)).sorted() == names)
             #expect(results.allSatisfy { $0.seconds.median > 0 && $0.store == store })

@@ -20,6 +20,8 @@ final class BenchDevice: Sendable {
 
     /// How many requests it has made.
     var requests: Int { transport.requests }
+    /// How many files it has taken.
+    var snapshots: Int { transport.snapshots }
 
     /// Runs SQL as an app, in one transaction.
     func write(_ sql: String) async throws {
