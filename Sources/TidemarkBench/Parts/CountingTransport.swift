@@ -9,6 +9,7 @@ final class CountingTransport: Transport {
 
     private struct Count {
         var (requests, snapshots) = (0, 0)
+        var lastBody: [UInt8] = []
     }
 
     init(_ other: any Transport) { self.other = other }
@@ -18,7 +19,11 @@ final class CountingTransport: Transport {
     /// How many of these asked for a file.
     var snapshots: Int { count.withLock { $0.snapshots } }
 
+    /// The last request of a round, as it is before it is compressed.
+    var lastBody: [UInt8] { count.withLock { $0.lastBody } }
+
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        count.withLock { $0.lastBody = body }
         tick()
         return try await other.sync(zone: zone, body: body)
     }

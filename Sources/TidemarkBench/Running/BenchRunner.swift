@@ -19,7 +19,7 @@ package struct BenchRunner: Sendable {
         JoinBenchmark.self, CatchUpBenchmark.self, ThresholdBenchmark.self, PushBenchmark.self,
         SwarmBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self,
         IdleBenchmark.self, CaptureBenchmark.self,
-        FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self,
+        FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self,
         GrowthBenchmark.self,
     ]
 
