@@ -10,8 +10,9 @@ public struct Limits: Hashable, Sendable {
     public var revisionsPerAnswerMax = 1_000
     /// The bytes of catch-up after which an answer ends with `more`.
     public var catchUpBytesMax = 8 << 20
-    /// The bytes of catch-up beyond which a device that can take a delta is told to.
-    public var deltaBytesMin = 1 << 20
+    /// The bytes of catch-up beyond which a device that can take a delta is told to; as
+    /// `tidemark bench threshold` measures where a delta is quicker.
+    public var deltaBytesMin = 1 << 19
     /// The bytes of change sets that a device puts into one request, at least one change set.
     public var outgoingBytesTarget = 8 << 20
     /// The requests that share one transaction of a server.

@@ -29,13 +29,13 @@ extension IntegrationTests {
                 from: Data(contentsOf: URL(filePath: file))
             )
             let names = [
-                "badnet", "capture", "catchup", "fanout", "growth", "idle", "join", "latency",
-                "memory", "push", "repair", "swarm",
+                "badnet", "capture", "catchup", "fanout", "growth", "idle", "join", "keys",
+                "latency", "memory", "push", "repair", "swarm", "threshold",
             ]
             #expect(Set(results.map(\.benchmark)).sorted() == names)
             #expect(results.allSatisfy { $0.seconds.median > 0 && $0.store == store })
             let isLocal = Set(results.filter { $0.wire == nil }.map(\.benchmark))
-            #expect(isLocal == ["capture"])
+            #expect(isLocal == ["capture", "keys"])
             #expect(results.allSatisfy { $0.wire == nil || ($0.wire?.bytesDown ?? 0) > 0 })
             let once = results.filter { $0.benchmark == "badnet" && $0.name.hasSuffix("ms") }
             #expect(once.map(\.wire?.requests) == [1, 1, 1, 1])

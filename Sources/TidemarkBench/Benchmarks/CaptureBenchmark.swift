@@ -1,6 +1,7 @@
 import GRDB
 
-/// What local writes cost with the triggers that capture them.
+/// What local writes cost with the triggers that capture them, and with the least that any capture
+/// in SQL has to do.
 enum CaptureBenchmark: Benchmark {
     static let name = "capture"
     static let summary = "local writes of one transaction, with and without the triggers"
@@ -23,8 +24,27 @@ enum CaptureBenchmark: Benchmark {
         let place = try await Workplace(setting, rows: setting.rows)
         let (captured, plain) = (try await place.join(), place.path())
         try Items.make(setting.rows, at: plain)
+        let least = try LeastCapture.allCases.map { capture in
+            let path = try place.copy(of: plain)
+            try capture.add(to: path)
+            return (capture.rawValue, path)
+        }
         return BenchJob(
-            ours: { _ in try write(sql, capturing: setting.rows, into: place.copy(of: captured)) },
+            ours: { _ in
+                func write(capturing table: String, into path: String) throws -> Sample {
+                    try Self.write(
+                        sql,
+                        capturing: (setting.rows, table),
+                        into: place.copy(of: path)
+                    )
+                }
+                var sample = try write(capturing: "tidemark_capture", into: captured)
+                sample.figures = try least.map { name, path in
+                    let seconds = try write(capturing: LeastCapture.table, into: path).seconds
+                    return Figure(name, seconds, .seconds)
+                }
+                return sample
+            },
             ceiling: { try write(sql, into: place.copy(of: plain)) },
             finish: { try await place.end() }
         )
@@ -32,18 +52,20 @@ enum CaptureBenchmark: Benchmark {
 
     private static func write(
         _ sql: String,
-        capturing count: Int? = nil,
+        capturing: (count: Int, table: String)? = nil,
         into path: String
     ) throws -> Sample {
         let file = try DatabaseQueue(path: path)
         let sample = try Sample.time {
             try file.write { try $0.execute(sql: sql) }
         }
-        if let count {
+        if let capturing {
             let captured = try file.read {
-                try Int.fetchOne($0, sql: "SELECT count(*) FROM tidemark_capture")
+                try Int.fetchOne($0, sql: "SELECT count(*) FROM \(capturing.table)")
             }
-            try Agreement.require(captured == count) { "\(captured ?? 0) changes were captured" }
+            try Agreement.require(captured == capturing.count) {
+                "\(captured ?? 0) changes were captured"
+            }
         }
         try file.close()
         return sample

@@ -49,39 +49,22 @@ enum CatchUpBenchmark: Benchmark {
         behind count: Int,
         against ceiling: Ceiling? = nil
     ) async throws -> BenchJob {
-        let place = try await Workplace(setting, zone)
-        let (template, writer) = (try await place.join(), try await place.join())
-        try await change(count, by: place.device(at: writer))
-        let digest = try await place.digest()
+        let behind = try await BehindDevice(setting, zone, changes: [changes(of: count)])
         return BenchJob(
-            ours: { way in
-                let path = try place.copy(of: template)
-                let device = try await place.device(at: path, way)
-                let sample = try await place.counting({ device.requests }) {
-                    try await Sample.time { try await device.engine.sync() }
-                }
-                try device.close()
-                try Agreement.require(path, holds: digest)
-                return sample
-            },
-            ceiling: try ceiling?(place, writer),
-            finish: { try await place.end() }
+            ours: { try await behind.sync($0) },
+            ceiling: try ceiling?(behind.place, behind.writer),
+            finish: { try await behind.place.end() }
         )
     }
 
-    /// Changes rows in transactions of up to a thousand, and sends them.
-    private static func change(_ count: Int, by device: BenchDevice) async throws {
-        for first in stride(from: 1, through: count, by: 1_000) {
-            let last = min(count, first + 999)
-            try await device.write(
-                """
-                UPDATE item SET amount = amount + 1, note = note || '!'
-                WHERE id BETWEEN \(first) AND \(last)
-                """
-            )
+    /// Statements that change the first rows, up to a thousand each.
+    static func changes(of count: Int) -> [String] {
+        stride(from: 1, through: count, by: 1_000).map { first in
+            """
+            UPDATE item SET amount = amount + 1, note = note || '!'
+            WHERE id BETWEEN \(first) AND \(min(count, first + 999))
+            """
         }
-        try await device.engine.sync()
-        try device.close()
     }
 
     // MARK: Ceilings

@@ -20,6 +20,10 @@ final class BenchDevice: Sendable {
 
     /// How many requests it has made.
     var requests: Int { transport.requests }
+    /// How many files it has taken.
+    var snapshots: Int { transport.snapshots }
+    /// The last request of a round, as it is before it is compressed.
+    var lastBody: [UInt8] { transport.lastBody }
 
     /// Runs SQL as an app, in one transaction.
     func write(_ sql: String) async throws {

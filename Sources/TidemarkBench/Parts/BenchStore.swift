@@ -1,4 +1,5 @@
 import Foundation
+import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkSQLiteStore
 import TidemarkServer
@@ -9,16 +10,21 @@ struct BenchStore: Sendable {
     let close: @Sendable () async throws -> Void
 
     /// Opens the store.
-    init(_ setting: BenchSetting, path: String, zones: [String] = ["main"]) async throws {
+    init(
+        _ setting: BenchSetting,
+        path: String,
+        zones: [String] = ["main"],
+        limits: Limits = .standard
+    ) async throws {
         guard let server = setting.postgres else {
-            let store = try EmbeddedStore(path: path, newEpoch: RandomID.uuid())
+            let store = try EmbeddedStore(path: path, newEpoch: RandomID.uuid(), limits: limits)
             service = store
             close = { try await store.close() }
             return
         }
         let database = try BenchDatabase(on: server)
         var options = PostgresStore.Options(address: database.address, newEpoch: RandomID.uuid())
-        (options.filePath, options.zones) = (path, zones)
+        (options.filePath, options.zones, options.limits) = (path, zones, limits)
         let store = try await PostgresStore(options)
         service = store
         close = {

@@ -5,14 +5,25 @@ import TidemarkCore
 /// A way to the server that counts what is asked.
 final class CountingTransport: Transport {
     private let other: any Transport
-    private let count = Mutex(0)
+    private let count = Mutex(Count())
+
+    private struct Count {
+        var (requests, snapshots) = (0, 0)
+        var lastBody: [UInt8] = []
+    }
 
     init(_ other: any Transport) { self.other = other }
 
     /// How many requests were made.
-    var requests: Int { count.withLock { $0 } }
+    var requests: Int { count.withLock { $0.requests } }
+    /// How many of these asked for a file.
+    var snapshots: Int { count.withLock { $0.snapshots } }
+
+    /// The last request of a round, as it is before it is compressed.
+    var lastBody: [UInt8] { count.withLock { $0.lastBody } }
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        count.withLock { $0.lastBody = body }
         tick()
         return try await other.sync(zone: zone, body: body)
     }
@@ -34,6 +45,7 @@ final class CountingTransport: Transport {
         progress: @Sendable (Int64, Int64?) -> Void
     ) async throws {
         tick()
+        count.withLock { $0.snapshots += 1 }
         try await other.snapshot(zone: zone, since: base, to: path, progress: progress)
     }
 
@@ -56,5 +68,5 @@ final class CountingTransport: Transport {
         try await other.listen(zone: zone, device: device, from: known, heard: heard)
     }
 
-    private func tick() { count.withLock { $0 += 1 } }
+    private func tick() { count.withLock { $0.requests += 1 } }
 }

@@ -19,6 +19,8 @@ final class Workplace: Sendable {
         var names = ["main"]
         /// How long a way to the server and back takes.
         var roundTrip = Duration.zero
+        /// The server's bounds.
+        var limits = Limits.standard
     }
 
     /// The wire that counts, and on which things go wrong if they should.
@@ -34,7 +36,7 @@ final class Workplace: Sendable {
         folder = try BenchFolder(in: setting.folder)
         let path = folder.path("zone")
         try Items.make(zone.rows, at: path, more: zone.sql)
-        store = try await BenchStore(setting, path: path, zones: zone.names)
+        store = try await BenchStore(setting, path: path, zones: zone.names, limits: zone.limits)
         let application = TidemarkServerApplication(
             service: store.service,
             port: 0,

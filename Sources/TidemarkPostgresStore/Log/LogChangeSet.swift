@@ -123,45 +123,17 @@ extension PostgresTransaction {
         )[0].isTrue(0)
     }
 
-    func catchUp(
-        after revision: Int64,
-        through last: Int64,
-        limit: Int,
-        bytesMax: Int,
-        device: String?
-    ) throws -> CatchUp {
-        guard revision < last else {
-            return CatchUp(bodies: [], revision: revision, hasMore: false)
+    func catchUp(_ missed: MissedRevisions) throws -> CatchUp {
+        var found = CatchUp(bodies: [], revision: missed.after, hasMore: false)
+        guard missed.after < missed.through else { return found }
+        let committed = missed.through(min(missed.through, plan?.first ?? missed.through))
+        if committed.after < committed.through {
+            found = try knownCatchUp(committed) ?? askedCatchUp(committed)
         }
-        let committed = min(last, plan?.first ?? last)
-        var missed = CatchUp(bodies: [], revision: revision, hasMore: false)
-        if revision < committed {
-            missed =
-                try knownCatchUp(
-                    after: revision,
-                    through: committed,
-                    limit: limit,
-                    bytesMax: bytesMax,
-                    device: device
-                )
-                ?? askedCatchUp(
-                    after: revision,
-                    through: committed,
-                    limit: limit,
-                    bytesMax: bytesMax,
-                    device: device
-                )
-        }
-        return try withPlanned(missed, through: last, limit: limit, bytesMax: bytesMax)
+        return try withPlanned(found, of: missed)
     }
 
-    private func askedCatchUp(
-        after revision: Int64,
-        through last: Int64,
-        limit: Int,
-        bytesMax: Int,
-        device: String?
-    ) throws -> CatchUp {
+    private func askedCatchUp(_ missed: MissedRevisions) throws -> CatchUp {
         // One more than asked for tells whether there is more; the sum of the lengths stops
         // earlier.
         let rows = try pg.query(
@@ -176,11 +148,15 @@ extension PostgresTransaction {
                 ) AS p
             ) AS b WHERE bytes - octet_length(body) <= $6::bigint ORDER BY revision
             """,
-            [zoneName, "\(revision)", "\(last)", device, "\(limit + 1)", "\(bytesMax)"]
+            [
+                zoneName, "\(missed.after)", "\(missed.through)", missed.device,
+                "\(missed.limit + 1)", "\(missed.bytesMax)",
+            ]
         )
-        var (bodies, reached) = ([String](), revision)
+        var (bodies, reached) = ([String](), missed.after)
         for row in rows.map({ $0 }) {
-            guard bodies.isEmpty || bodies.count < limit && row.integer(2) ?? 0 <= bytesMax else {
+            let fits = bodies.count < missed.limit && row.integer(2) ?? 0 <= missed.bytesMax
+            guard bodies.isEmpty || fits else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
             bodies.append(row.text(1))

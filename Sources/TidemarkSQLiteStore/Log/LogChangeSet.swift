@@ -143,13 +143,7 @@ extension ZoneTransaction {
         ) ?? false
     }
 
-    package func catchUp(
-        after revision: Int64,
-        through last: Int64,
-        limit: Int,
-        bytesMax: Int,
-        device: String?
-    ) throws -> CatchUp {
+    package func catchUp(_ missed: MissedRevisions) throws -> CatchUp {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
@@ -158,19 +152,20 @@ extension ZoneTransaction {
                     WHERE r.revision > ? AND r.revision <= ? ORDER BY r.revision
                     """
             ),
-            arguments: [device, revision, last]
+            arguments: [missed.device, missed.after, missed.through]
         )
-        var (bodies, bytes, reached) = ([String](), 0, revision)
+        var (bodies, bytes, reached) = ([String](), 0, missed.after)
         while let row = try rows.next() {
             let body: String = row["body"]
             bytes += body.utf8.count
             if planted(PlantedBug.countsRevisionThatDidNotFit) { reached = row["revision"] }
-            guard bodies.isEmpty || bodies.count < limit && bytes <= bytesMax else {
+            guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax
+            else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
             bodies.append(body)
             reached = row["revision"]
         }
-        return CatchUp(bodies: bodies, revision: max(reached, revision), hasMore: false)
+        return CatchUp(bodies: bodies, revision: max(reached, missed.after), hasMore: false)
     }
 }

@@ -137,15 +137,8 @@ public protocol StoreTransaction {
     /// Whether a change set of a device is among these revisions.
     func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool
 
-    /// The change sets after a revision, oldest first, as the device may see them: its own with the
-    /// temporary ids that it gave. Without a device, as everybody else sees them.
-    func catchUp(
-        after revision: Int64,
-        through last: Int64,
-        limit: Int,
-        bytesMax: Int,
-        device: String?
-    ) throws -> CatchUp
+    /// The change sets that are missed, oldest first, as the device may see them.
+    func catchUp(_ missed: MissedRevisions) throws -> CatchUp
 }
 
 /// Where a zone stands.

@@ -322,34 +322,25 @@ extension PostgresTransaction {
 
     /// The committed change sets that a device missed, from what was asked when the transaction
     /// began; nil when that does not reach.
-    func knownCatchUp(
-        after revision: Int64,
-        through last: Int64,
-        limit: Int,
-        bytesMax: Int,
-        device: String?
-    ) -> CatchUp? {
+    func knownCatchUp(_ missed: MissedRevisions) -> CatchUp? {
         var (bodies, bytes) = ([String](), 0)
-        for next in (revision + 1)...last {
+        for next in (missed.after + 1)...missed.through {
             guard let recent = facts.recent[next], !recent.body.isEmpty,
-                device == nil || recent.device != device
+                missed.device == nil || recent.device != missed.device
             else { return nil }
             bytes += recent.body.utf8.count
-            guard bodies.isEmpty || bodies.count < limit && bytes <= bytesMax else {
+            guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax
+            else {
                 return CatchUp(bodies: bodies, revision: next - 1, hasMore: true)
             }
             bodies.append(recent.body)
         }
-        return CatchUp(bodies: bodies, revision: last, hasMore: false)
+        return CatchUp(bodies: bodies, revision: missed.through, hasMore: false)
     }
 
     /// A catch-up with the change sets of the plan behind the committed ones.
-    func withPlanned(
-        _ committed: CatchUp,
-        through last: Int64,
-        limit: Int,
-        bytesMax: Int
-    ) throws -> CatchUp {
+    func withPlanned(_ committed: CatchUp, of missed: MissedRevisions) throws -> CatchUp {
+        let (last, limit) = (missed.through, missed.limit)
         guard let plan, !committed.hasMore, committed.revision < last else { return committed }
         let room = committed.bodies.isEmpty ? max(1, limit) : limit - committed.bodies.count
         let start = Int(committed.revision - plan.first)
@@ -357,7 +348,9 @@ extension PostgresTransaction {
         let drafted = Array((start..<Int(last - plan.first)).prefix(max(0, room)))
         if committed.bodies.count + drafted.count > 1 {
             let bytes = committed.bodies.reduce(0) { $0 + $1.utf8.count }
-            plan.bounds.append(.init(knownBytes: bytes, drafted: drafted, bytesMax: bytesMax))
+            plan.bounds.append(
+                .init(knownBytes: bytes, drafted: drafted, bytesMax: missed.bytesMax)
+            )
         }
         let reached = committed.revision + Int64(drafted.count)
         return CatchUp(

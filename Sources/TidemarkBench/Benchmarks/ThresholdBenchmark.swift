@@ -1,0 +1,69 @@
+/// From where on a file of the rows that changed is better than the change sets that changed them:
+/// what ``TidemarkCore/Limits/deltaBytesMin`` is to be.
+///
+/// A ratio of 1 is where the two cross; above it the file is quicker.
+enum ThresholdBenchmark: Benchmark {
+    static let name = "threshold"
+    static let summary = "the same rows behind, taken in as a delta and as change sets"
+
+    /// What happened while a device was away.
+    private struct Absence {
+        /// How many records changed.
+        let records: Int
+        /// How often each of them did.
+        var times = 1
+        /// How many of them a change set has.
+        var perChangeSet = 1_000
+    }
+
+    static func cases(_ setting: BenchSetting) -> [BenchCase] {
+        let rows = setting.rows
+        let once = [200, 100, 50, 20, 10, 4].map { Absence(records: max(1, rows / $0)) }
+        let alone = [200, 50].map { Absence(records: max(1, rows / $0), perChangeSet: 1) }
+        let times = setting.isTrial ? [3] : [3, 10, 30, 100]
+        let often = times.map { Absence(records: max(1, rows / 1_000), times: $0) }
+        return (once + alone + often).map { absence in
+            BenchCase(
+                "\(absence.records) of \(rows) records, \(absence.times)×, \(min(absence.records, absence.perChangeSet)) a change set",
+                against: "the change sets; 1 is where the two cross"
+            ) { try await job(absence, setting) }
+        }
+    }
+
+    private static func job(_ absence: Absence, _ setting: BenchSetting) async throws -> BenchJob {
+        let zone = Workplace.Zone(rows: setting.rows)
+        let sql = changes(in: absence)
+        let delta = try await BehindDevice(setting, zone, changes: sql, by: .delta)
+        let sets = try await BehindDevice(setting, zone, changes: sql, by: .changeSets)
+        let size = try await sets.missedBytes()
+        let wire = try await sets.sync(.counted).wire
+        return BenchJob(
+            ours: { way in
+                var sample = try await delta.sync(way)
+                sample.figures = [
+                    Figure("change sets", Double(size), .bytes),
+                    Figure("compressed", Double(wire?.bytesDown ?? 0), .bytes),
+                ]
+                return sample
+            },
+            ceiling: { try await sets.sync(.direct) },
+            finish: {
+                try await delta.place.end()
+                try await sets.place.end()
+            }
+        )
+    }
+
+    private static func changes(in absence: Absence) -> [[String]] {
+        (1...absence.times).map { time in
+            stride(from: 1, through: absence.records, by: absence.perChangeSet).map { first in
+                """
+                UPDATE item SET amount = amount + 1,
+                    note = 'said of ' || id || ' for time \(time), in some forty characters'
+                WHERE id BETWEEN \(first) AND \
+                \(min(absence.records, first + absence.perChangeSet - 1))
+                """
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+import TidemarkCore
+
+/// The question of a device that finds another history than its own.
+extension SyncHandler {
+    /// Tells a device that is in another history what became of its change sets, which of them are
+    /// known, and how far it is in this one.
+    func answer(
+        _ question: SyncRequest.Question,
+        of request: SyncRequest,
+        in transaction: some StoreTransaction
+    ) throws -> String {
+        let zone = try transaction.zone()
+        let verdicts = try question.recall.compactMap { try transaction.verdict(of: $0)?.body }
+        let known = try transaction.known(question.known).map { "\"\($0)\"" }
+        let seen = try seen(by: request, at: zone, in: transaction)
+        return #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","more":false,"#
+            + #""seen":\#(seen.map(String.init) ?? "null"),"known":[\#(known.joined(separator: ","))],"#
+            + #""changeSets":[\#(verdicts.joined(separator: ","))]}"#
+    }
+
+    /// The revision up to which the zone still is what the device has seen of it, as far as the
+    /// server can tell: by the fingerprint, or because it remembers having brought the device
+    /// there.
+    private func seen(
+        by request: SyncRequest,
+        at zone: ZoneState,
+        in transaction: some StoreTransaction
+    ) throws -> Int64? {
+        if let mine = request.fingerprint, request.epoch == zone.epoch, hasShape(of: zone, request),
+            request.maxRevision <= zone.revision,
+            try transaction.fingerprint(at: request.maxRevision) == mine
+        {
+            return request.maxRevision
+        }
+        return try request.device.flatMap { try transaction.lastExchange(with: $0)?.revision }
+    }
+}

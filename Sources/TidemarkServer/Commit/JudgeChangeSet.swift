@@ -1,0 +1,125 @@
+import TidemarkCore
+
+/// The verdict on one change set: the one that was given before, or the rules, the rows and the
+/// log.
+extension SyncHandler {
+    /// What became of a change set.
+    struct Outcome {
+        let body: String
+        /// The revision it became; nil for a conflict.
+        let revision: Int64?
+        /// Its new ids alone, when they were asked for and say enough.
+        var ids: String?
+        /// Whether the verdict had been given before.
+        var isRepeated = false
+    }
+
+    /// Who made a change set, and when: by its author's clock, as far as that can be believed, else
+    /// by the server's.
+    func stamped(
+        _ envelope: SyncRequest.Envelope,
+        _ request: SyncRequest,
+        _ clock: inout HybridClock,
+        at now: Int64
+    ) -> Stamp {
+        let time =
+            envelope.time.map {
+                clock.admit($0, at: now, skewMax: limits.clockSkewMillisecondsMax)
+            } ?? clock.next(at: now)
+        return Stamp(time: time, device: request.device)
+    }
+
+    func decide(
+        _ envelope: SyncRequest.Envelope,
+        _ request: SyncRequest,
+        _ stamp: Stamp,
+        _ echo: SyncRequest.Echo,
+        accepted: [Int64],
+        in transaction: some StoreTransaction
+    ) throws -> Outcome {
+        if let id = envelope.id, let verdict = try transaction.verdict(of: id) {
+            // Whoever has 128 random bits and the content has the change set: a device may have
+            // taken a new identity since.
+            guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash) else {
+                throw TidemarkError(
+                    .changeSetIdReused,
+                    "This change set id stands for another content.",
+                    fix: "Give every change set 128 new random bits as its id."
+                )
+            }
+            return Outcome(body: verdict.body, revision: verdict.revision, isRepeated: true)
+        }
+        let ancestry = try transaction.ancestry(of: envelope.after)
+        do {
+            return try transaction.attempt {
+                // Before anything else: its temporary ids may be those of the refused one.
+                guard !ancestry.isRefused else {
+                    throw Violation.conflict([
+                        ConflictReason(table: "", key: "", columns: [], rule: .predecessor)
+                    ])
+                }
+                let revision = try transaction.begin(envelope.ord, device: request.device)
+                let (base, own) = (request.maxRevision, ancestry.revisions + accepted)
+                let seen = planted(PlantedBug.forgetsOwnCommits) ? [] : own
+                let overrulings = try judgeAll(
+                    transaction.contentions(envelope.ord, base: base, seen: seen, stamp: stamp),
+                    in: transaction
+                )
+                try transaction.overrule(overrulings, in: envelope.ord)
+                try transaction.apply(envelope.ord)
+                _ = try judgeAll(
+                    transaction.cascades(envelope.ord, base: base, seen: seen),
+                    in: transaction
+                )
+                let body = try transaction.log(envelope, revision: revision, stamp: stamp)
+                var outcome = Outcome(body: body, revision: revision)
+                if echo == .ids {
+                    outcome.ids = try transaction.echo(envelope, revision: revision, stamp: stamp)
+                }
+                return outcome
+            }
+        } catch Violation.conflict(let reasons) {
+            let body = try transaction.refuse(
+                envelope,
+                device: request.device,
+                reasons: reasons,
+                relatedMax: limits.relatedRecordsMax
+            )
+            return Outcome(body: body, revision: nil)
+        } catch Violation.refusal(let error) {
+            if planted(PlantedBug.swallowsRefusal) { return Outcome(body: "{}", revision: nil) }
+            throw error
+        }
+    }
+
+    /// Judges contended records.
+    ///
+    /// - Returns: Those in which a policy decided between two values.
+    private func judgeAll(
+        _ contentions: [Contention],
+        in transaction: some StoreTransaction
+    ) throws -> [Overruling] {
+        var (reasons, overrulings) = ([ConflictReason](), [Overruling]())
+        for contention in contentions {
+            let policy = try transaction.policy(of: contention.table)
+            switch judge(contention, policy: policy.table, columns: policy.columns) {
+            case .merge: continue
+            case .overrule(let mine, let theirs):
+                overrulings.append(
+                    Overruling(contention: contention, mine: mine, theirs: theirs)
+                )
+            case .conflict(let rule, let columns):
+                reasons.append(
+                    ConflictReason(
+                        table: contention.table,
+                        key: contention.key,
+                        columns: columns.sorted(),
+                        rule: rule
+                    )
+                )
+            }
+        }
+        if !reasons.isEmpty { throw Violation.conflict(reasons) }
+        return overrulings
+    }
+}

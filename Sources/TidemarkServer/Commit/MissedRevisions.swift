@@ -1,0 +1,27 @@
+/// What a device that is behind asks of the log: which revisions, and how much of them at a time.
+public struct MissedRevisions: Hashable, Sendable {
+    /// The revision that the device is at: those after it are missed.
+    public let after: Int64
+    /// The last one that is wanted.
+    public var through: Int64
+    /// The most change sets, at least one.
+    public let limit: Int
+    /// The bytes of change sets beyond which none but the first is added.
+    public let bytesMax: Int
+    /// The device, whose own change sets come with the temporary ids that it gave; nil for all as
+    /// everybody else sees them.
+    public let device: String?
+
+    /// Makes a question.
+    public init(after: Int64, through: Int64, limit: Int, bytesMax: Int, device: String? = nil) {
+        (self.after, self.through) = (after, through)
+        (self.limit, self.bytesMax, self.device) = (limit, bytesMax, device)
+    }
+
+    /// The same question about revisions up to another one.
+    public func through(_ revision: Int64) -> MissedRevisions {
+        var question = self
+        question.through = revision
+        return question
+    }
+}
