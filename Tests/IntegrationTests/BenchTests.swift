@@ -29,7 +29,7 @@ extension IntegrationTests {
                 from: Data(contentsOf: URL(filePath: file))
             )
             let names = [
-                "badnet", "capture", "catchup", "fanout", "growth", "idle", "join", "keys",
+                "badnet", "capture", "catchup", "crowd", "fanout", "growth", "idle", "join", "keys",
                 "latency", "memory", "push", "repair", "swarm", "threshold",
             ]
             #expect(Set(results.map(\.benchmark)).sorted() == names)

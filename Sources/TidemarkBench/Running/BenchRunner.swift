@@ -17,7 +17,7 @@ package struct BenchRunner: Sendable {
     /// Every benchmark there is, in the order in which they run.
     package static let all: [any Benchmark.Type] = [
         JoinBenchmark.self, CatchUpBenchmark.self, ThresholdBenchmark.self, PushBenchmark.self,
-        SwarmBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self,
+        SwarmBenchmark.self, CrowdBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self,
         IdleBenchmark.self, CaptureBenchmark.self,
         FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self,
         GrowthBenchmark.self,

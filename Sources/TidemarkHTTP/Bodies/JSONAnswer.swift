@@ -13,14 +13,16 @@ enum JSONAnswer {
     /// Larger answers are written in pieces of this size, so that a client's progress can be seen.
     static let pieceBytesMax = 64 << 10
 
-    /// Makes an answer for a request with these headers.
+    /// Makes an answer for a request with these headers; with `shared`, one that others may get as
+    /// well and that need not be compressed for each of them.
     ///
     /// A client that does not take gzip is a person at a terminal, or close to one: the body ends
     /// with a newline then.
     static func response(
         _ json: [UInt8],
         status: HTTPResponse.Status = .ok,
-        to requestHeaders: HTTPFields
+        to requestHeaders: HTTPFields,
+        shared: CompressedAnswers? = nil
     ) async throws -> Response {
         var headers: HTTPFields = [
             .contentType: "application/json",
@@ -31,16 +33,27 @@ enum JSONAnswer {
         switch ContentCoding(acceptEncoding: requestHeaders[.acceptEncoding]) {
         case .gzip where json.count > compressedBytesMin:
             headers[.contentEncoding] = "gzip"
-            // Compressing megabytes takes a while, and the tasks' own threads are few.
-            body = try await NIOThreadPool.singleton.runIfActive {
-                ByteBuffer(bytes: gzip(json, level: compressionLevel))
-            }
+            body = try await compressed(json, by: shared)
         case .gzip:
             body = ByteBuffer(bytes: json)
         case .identity:
             body = ByteBuffer(bytes: json.last == newline ? json : json + [newline])
         }
         return Response(status: status, headers: headers, body: responseBody(body))
+    }
+
+    /// A body as gzip.
+    static func compress(_ json: [UInt8]) -> ByteBuffer {
+        ByteBuffer(bytes: gzip(json, level: compressionLevel))
+    }
+
+    private static func compressed(
+        _ json: [UInt8],
+        by shared: CompressedAnswers?
+    ) async throws -> ByteBuffer {
+        if let shared { return try await shared.compressed(json) }
+        // Compressing megabytes takes a while, and the tasks' own threads are few.
+        return try await NIOThreadPool.singleton.runIfActive { compress(json) }
     }
 
     private static let newline = UInt8(ascii: "\n")

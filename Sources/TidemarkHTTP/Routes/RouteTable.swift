@@ -26,10 +26,11 @@ struct RouteTable {
 
     /// Adds every route to a router.
     func add(to router: Router<ServerRequestContext>) {
-        let sync = SyncRoute(service: service, bodyReader: bodyReader)
+        let compressed = CompressedAnswers()
+        let sync = SyncRoute(service: service, bodyReader: bodyReader, compressed: compressed)
         let events = EventsRoute(service: service)
         let snapshot = SnapshotRoute(service: service)
-        let schema = SchemaRoute(service: service)
+        let schema = SchemaRoute(service: service, compressed: compressed)
         let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader)
         let digest = DigestRoute(service: service)
         for prefix in ["", "/zones/:zone"] {

@@ -4,12 +4,17 @@ internal import TidemarkServer
 /// `GET /schema`: the statements that make the zone's tables.
 struct SchemaRoute {
     let service: any SyncService
+    let compressed: CompressedAnswers
 
     /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
         -> Response
     {
         let schema = try await service.schema(zone: try context.zone)
-        return try await JSONAnswer.response(schema, to: request.headers)
+        return try await JSONAnswer.response(
+            schema,
+            to: request.headers,
+            shared: compressed
+        )
     }
 }

@@ -11,6 +11,7 @@ internal import TidemarkServer
 struct SyncRoute {
     let service: any SyncService
     let bodyReader: BodyReader
+    let compressed: CompressedAnswers
 
     /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
@@ -20,7 +21,11 @@ struct SyncRoute {
         let body = try await bodyReader.read(request)
         try await HeldRequest(service: service, zone: zone, channel: context.channel).wait(body)
         let answer = try await service.sync(zone: zone, body: body)
-        return try await JSONAnswer.response(answer, to: request.headers)
+        return try await JSONAnswer.response(
+            answer,
+            to: request.headers,
+            shared: compressed
+        )
     }
 
     /// Answers a device that says by an entity tag what it has.
@@ -38,7 +43,11 @@ struct SyncRoute {
                 headers: [.eTag: tag.entityTag, .cacheControl: "no-store"]
             )
         }
-        var response = try await JSONAnswer.response(answer, to: request.headers)
+        var response = try await JSONAnswer.response(
+            answer,
+            to: request.headers,
+            shared: compressed
+        )
         response.headers[.eTag] = end.entityTag
         // Nobody stores it, so nobody needs to know what it varies with; and 304 would have to say
         // the same.
