@@ -98,6 +98,29 @@ import TidemarkCore
         )
     }
 
+    @Test func `what was evicted is captured once, whatever is written after it`() throws {
+        let file = try people(recursive: false)
+        try file.write(
+            """
+            REPLACE INTO people VALUES (4, 'b@x', 40, 'Dora');
+            UPDATE people SET name = 'Anne' WHERE id = 1;
+            UPDATE people SET badge = 41 WHERE id = 4;
+            INSERT OR IGNORE INTO people VALUES (9, 'a@x', 90, 'nobody');
+            UPDATE people SET name = 'Kleo' WHERE id = 3;
+            DELETE FROM people WHERE id = 1;
+            INSERT INTO people VALUES (2, 'e@x', 50, 'Emil');
+            """
+        )
+        #expect(
+            try file.drain() == [
+                "delete people 1",
+                #"update people 2 {"email":"e@x","badge":50,"name":"Emil"}"#,
+                #"update people 3 {"name":"Kleo"}"#,
+                #"create people 4 {"email":"b@x","badge":41,"name":"Dora"}"#,
+            ]
+        )
+    }
+
     @Test func `a bulk replace of many rows gives each its own verdict`() throws {
         let file = try people(recursive: false)
         try file.write(

@@ -72,7 +72,7 @@ public enum CaptureTables {
     /// What the names of the triggers begin with.
     private static let labels = [
         "before_insert", "before_update", "after_insert", "after_update", "after_delete",
-        "guard_key",
+        "evicted_insert", "evicted_update", "guard_key",
     ].map { "tidemark_\($0)_" }
 
     private static func install(

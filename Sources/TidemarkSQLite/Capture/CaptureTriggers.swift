@@ -33,18 +33,21 @@ struct CaptureTriggers {
                 when: keyOrUniqueChanges,
                 body: rememberEvictable(changed: true)
             ),
-            trigger(
-                "after_insert",
-                "AFTER INSERT",
-                body: keyGuard + captureEvicted(when: "1") + capture("insert")
-            ),
-            trigger(
-                "after_update",
-                "AFTER UPDATE",
-                body: captureEvicted(when: keyOrUniqueChanges) + capture("update")
-            ),
+            trigger("after_insert", "AFTER INSERT", body: keyGuard + capture("insert")),
+            trigger("after_update", "AFTER UPDATE", body: capture("update")),
             trigger("after_delete", "AFTER DELETE", body: capture("delete")),
         ]
+        if !planted(PlantedBug.missesEvictedRows) {
+            triggers += [
+                trigger("evicted_insert", "AFTER INSERT", when: hasNoted, body: captureEvicted),
+                trigger(
+                    "evicted_update",
+                    "AFTER UPDATE",
+                    when: "\(hasNoted) AND (\(keyOrUniqueChanges))",
+                    body: captureEvicted
+                ),
+            ]
+        }
         if !keyGuard.isEmpty {
             let changes = table.key.map(SQLText.name).map { "NEW.\($0) IS NOT OLD.\($0)" }
             triggers.append(
@@ -121,15 +124,21 @@ struct CaptureTriggers {
         return "(\(pairs.joined(separator: " AND ")))"
     }
 
+    /// Whether rows are noted.
+    private var hasNoted: String { "EXISTS (SELECT 1 FROM \(evicted))" }
+
     /// Captures as deleted the noted rows that are gone, or whose key the new row has taken over.
+    ///
+    /// In triggers of its own, so that a write which evicts nothing does not pay for it. They may
+    /// fire before or after those of the row itself, so what is noted stays until something is
+    /// noted again.
     ///
     /// An update that leaves keys and unique values alone has noted nothing: what it finds there
     /// was noted by an insert that was ignored, or by a statement around it, and is not its
     /// business.
-    private func captureEvicted(when condition: String) -> String {
-        if planted(PlantedBug.missesEvictedRows) { return "" }
+    private var captureEvicted: String {
         let gone = """
-            (\(condition)) AND (NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, "t", "e", rightSide: "old_")))
+            (NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, "t", "e", rightSide: "old_")))
                     OR \(match(table.key, "NEW", "e", rightSide: "old_")))
             """
         let none = Array(repeating: "NULL", count: columns.count)
@@ -142,7 +151,6 @@ struct CaptureTriggers {
                 SELECT (SELECT max(seq) FROM tidemark_capture) - count(*) OVER () + row_number() OVER (),
                     'delete', \(values.joined(separator: ", "))
                 FROM \(evicted) AS e WHERE \(gone);
-            DELETE FROM \(evicted) WHERE \(condition);
 
             """
     }
