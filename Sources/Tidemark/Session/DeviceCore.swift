@@ -134,17 +134,16 @@ package struct DeviceCore: Sendable {
         }
         // Only rows that add up can be confirmed without being seen.
         let takesIds = takesIds && isConfirmed && !sets.isEmpty
-        let body =
+        let head =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(file.tables.servedHash ?? "")",\#(member)"#
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
             + (takesDelta && isConfirmed ? #""delta":true,"# : "")
             + (takesIds ? #""echo":"ids","# : "")
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
-            + #""changeSets":[\#(sets.map(\.wire).joined(separator: ","))]}"#
         return Outgoing(
             zone: file.zone,
-            body: Array(body.utf8),
+            body: Self.body(head, sets.map(\.wire)),
             short: isSettled ? short(file, epoch, fingerprint) : nil,
             revision: file.revision,
             changeSets: sets.map(\.id),
@@ -152,6 +151,19 @@ package struct DeviceCore: Sendable {
             exchange: exchange,
             isConfirmed: isConfirmed
         )
+    }
+
+    /// A request's text, each change set copied once: there may be many megabytes of them.
+    private static func body(_ head: String, _ changeSets: [String]) -> [UInt8] {
+        var body = Array(head.utf8)
+        body.reserveCapacity(body.count + changeSets.reduce(20) { $0 + $1.utf8.count + 1 })
+        body += #""changeSets":["#.utf8
+        for (number, changeSet) in changeSets.enumerated() {
+            if number > 0 { body.append(UInt8(ascii: ",")) }
+            body += changeSet.utf8
+        }
+        body += "]}".utf8
+        return body
     }
 
     /// What a delta may begin from; nil when only all rows will do.

@@ -8,7 +8,8 @@ package final class PullRequests: Sendable {
     /// More bytes than a request has that only asks.
     private static let bytesMax = 4_096
     private static let lap = Array(#""lap""#.utf8)
-    private static let nothing = Array(#""changeSets":[]"#.utf8)
+    private static let changeSets = Array(#""changeSets""#.utf8)
+    private static let noChangeSets = Array(#""changeSets":[]"#.utf8)
 
     private let json: DatabaseQueue
     private let limits: Limits
@@ -46,6 +47,7 @@ package final class PullRequests: Sendable {
     /// Who brings nothing but writes that otherwise is answered by the store, which comes to the
     /// same.
     private static func mayOnlyAsk(_ body: [UInt8]) -> Bool {
-        body.count <= bytesMax && body.contain(nothing) && !body.contain(lap)
+        body.count <= bytesMax && !body.contain(lap)
+            && (body.contain(noChangeSets) || !body.contain(changeSets))
     }
 }
