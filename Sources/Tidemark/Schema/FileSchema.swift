@@ -37,21 +37,11 @@ struct FileSchema: Sendable {
                     isZones: false
                 )
             }
-            do {
-                return try FileSchema(
-                    local: introspection.tables,
-                    served: served,
-                    renames: Renames.decode(renames)
-                )
-            } catch let error as TidemarkError where error.code == .invalidResponse {
-                // What the server sent was read before it was kept.
-                throw TidemarkError(
-                    .fileDamaged,
-                    "The zone's schema, as this file has kept it, cannot be read.",
-                    fix:
-                        "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
-                )
-            }
+            return try FileSchema(
+                local: introspection.tables,
+                served: served,
+                renames: Renames.decode(renames)
+            )
         }
     }
 
