@@ -35,7 +35,8 @@ package struct DeviceFile: Sendable {
 
     /// Reads a device's file.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the file has not joined a server.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the file has not joined a server, or what it
+    ///   has kept cannot be read.
     package init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
             let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
@@ -55,7 +56,16 @@ package struct DeviceFile: Sendable {
         (served, renames) = (row["schema"], row["renames"])
         (isStale, rebuilt) = (row["stale"], row["rebuilt"])
         fitted = (row["fitted_local"], row["fitted_schema"])
-        tables = try FileSchema(served: served, renames: renames, in: db)
+        do {
+            tables = try FileSchema(served: served, renames: renames, in: db)
+        } catch let error as TidemarkError where error.code == .invalidResponse {
+            // It was read once before it was kept.
+            throw TidemarkError(
+                .fileDamaged,
+                "The zone's schema, as this file has kept it, cannot be read.",
+                fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
+            )
+        }
     }
 
     /// Writes the device's identity into a file, once.
