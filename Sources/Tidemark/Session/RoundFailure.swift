@@ -55,24 +55,23 @@ extension SyncRound {
             try requireComparison(after: error, hasOtherHistory: outgoing?.isConfirmed ?? false)
             return []
         case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
-            return try DeviceCore.park(
-                error,
-                in: db,
-                boundaries: boundaries(),
-                now: environment.now(),
-                newID: environment.newID
-            )
+            return try park(error, in: db)
         case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
             error.place.id = outgoing?.changeSets.first
-            return try DeviceCore.park(
-                error,
-                in: db,
-                boundaries: boundaries(),
-                now: environment.now(),
-                newID: environment.newID
-            )
+            return try park(error, in: db)
         case .permanent, .retry: throw error
         }
+    }
+
+    /// Parks the change set that an error is about.
+    private func park(_ error: TidemarkError, in db: Database) throws -> [SyncEvent] {
+        try DeviceCore.park(
+            error,
+            in: db,
+            boundaries: boundaries(),
+            now: environment.now(),
+            newID: environment.newID
+        )
     }
 
     private mutating func require(_ need: Need, after error: TidemarkError) throws {
