@@ -1,17 +1,45 @@
+import GRDB
 import TidemarkCore
 import TidemarkServer
+import TidemarkStore
+
+/// What the database keeps of an answer to a change set, and what the log has of it.
+struct KeptVerdict {
+    /// The verdicts of zone `$1`.
+    static let sql = """
+        SELECT v.id, v.device, v.hash, v.revision, v.body, v.ids, r.body
+        FROM tidemark.verdict AS v
+            LEFT JOIN tidemark.revision AS r ON r.zone = v.zone AND r.revision = v.revision
+        WHERE v.zone = $1
+        """
+
+    /// The id of the change set.
+    let id: String
+    private let device: String?
+    private let hash: String
+    private let revision: Int64?
+    private let copy: AuthorsCopy
+
+    /// Reads a row of ``sql``.
+    init(_ row: PostgresRows.Row) {
+        (id, device, hash, revision) = (row.text(0), row[1], row.text(2), row.integer(3))
+        copy = AuthorsCopy(whole: row[4], ids: row[5], logged: row[6])
+    }
+
+    /// The verdict, given a connection that renders JSON.
+    func verdict(in db: Database) throws -> Verdict {
+        Verdict(device: device, hash: hash, revision: revision, body: try copy.render(in: db))
+    }
+}
 
 extension PostgresTransaction {
     func verdict(of id: String) throws -> Verdict? {
         if let planned = plannedVerdict(of: id) { return planned }
-        if facts.asked.contains(id) { return facts.verdicts[id] }
-        let rows = try pg.query(
-            "SELECT device, hash, revision, body FROM tidemark.verdict WHERE zone = $1 AND id = $2",
-            [zoneName, id]
-        )
-        return rows.map {
-            Verdict(device: $0[0], hash: $0.text(1), revision: $0.integer(2), body: $0.text(3))
-        }.first
+        if facts.asked.contains(id) { return try facts.verdicts[id]?.verdict(in: db) }
+        let kept = try pg.query("\(KeptVerdict.sql) AND v.id = $2", [zoneName, id]).map {
+            KeptVerdict($0)
+        }
+        return try kept.first?.verdict(in: db)
     }
 
     func known(_ ids: [String]) throws -> [String] {
@@ -89,23 +117,34 @@ extension PostgresTransaction {
         )
     }
 
+    /// Keeps what an accepted change set became; the log has the rest of it.
     func keep(
         _ envelope: SyncRequest.Envelope,
         device: String?,
-        revision: Int64?,
-        body: String
+        revision: Int64,
+        _ logged: LoggedChangeSet
+    ) throws {
+        try keep(envelope, device, ["\(revision)", logged.whole, logged.ids])
+    }
+
+    /// Keeps what a refused change set was answered.
+    func keep(_ envelope: SyncRequest.Envelope, device: String?, refusal: String) throws {
+        try keep(envelope, device, [nil, refusal, nil])
+    }
+
+    private func keep(
+        _ envelope: SyncRequest.Envelope,
+        _ device: String?,
+        _ verdict: [String?]
     ) throws {
         guard let id = envelope.id else { return }
         facts.asked.remove(id)
         try pg.query(
             """
-            INSERT INTO tidemark.verdict (zone, id, device, hash, revision, after, body)
-            VALUES ($1, $2, $3, $4, $5::bigint, $6::text[], $7)
+            INSERT INTO tidemark.verdict (zone, id, device, hash, after, revision, body, ids)
+            VALUES ($1, $2, $3, $4, $5::text[], $6::bigint, $7, $8)
             """,
-            [
-                zoneName, id, device, envelope.hash, revision.map(String.init),
-                Self.array(envelope.after), body,
-            ]
+            [zoneName, id, device, envelope.hash, Self.array(envelope.after)] + verdict
         )
     }
 }

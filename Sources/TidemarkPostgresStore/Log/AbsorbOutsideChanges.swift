@@ -35,8 +35,7 @@ extension PostgresTransaction {
         try logReduced(
             id: nil,
             stamp: Stamp(time: clock.next(at: now)),
-            revision: revision,
-            ord: nil
+            revision: revision
         )
     }
 

@@ -72,25 +72,12 @@ extension PostgresTransaction {
         )
     }
 
+    /// The log's part of what was accepted goes with its bodies; the author's own parts go here.
     private func shortenVerdicts(_ range: [String?]) throws {
         try pg.query(
             """
-            UPDATE tidemark.verdict AS v SET body = '{"id":' || tidemark.quote(v.id) || ',"revision":' || v.revision
-                || ',"conflict":false,"types":[' || coalesce(m.types, '') || ']' || coalesce(',' || m.parts, '') || '}'
-            FROM (
-                SELECT w.id, string_agg(tidemark.quote(t.tbl), ',') AS types,
-                    string_agg(tidemark.quote(t.tbl) || ':{"create":[' || t.keys || '],"update":[],"delete":[],"attributes":{'
-                        || t.attributes || '}}', ',') AS parts
-                FROM tidemark.verdict AS w LEFT JOIN LATERAL (
-                    SELECT p.key AS tbl, string_agg(a.key, ',') AS keys,
-                        string_agg(tidemark.quote(a.key) || ':{"__oldId__":' || (a.value -> '__oldId__')::text
-                            || ',"revision":' || w.revision || '}', ',') AS attributes
-                    FROM json_each(w.body::json) AS p,
-                        json_each(CASE json_typeof(p.value) WHEN 'object' THEN p.value -> 'attributes' END) AS a
-                    WHERE a.value -> '__oldId__' IS NOT NULL GROUP BY p.key
-                ) AS t ON true
-                WHERE w.zone = $1 AND w.revision > $2::bigint AND w.revision <= $3::bigint GROUP BY w.id
-            ) AS m WHERE v.zone = $1 AND v.id = m.id
+            UPDATE tidemark.verdict SET body = NULL
+            WHERE zone = $1 AND revision > $2::bigint AND revision <= $3::bigint AND body IS NOT NULL
             """,
             range
         )

@@ -6,30 +6,41 @@ import TidemarkStore
 
 /// The log: what a commit changed, as JSON ready to send.
 extension PostgresTransaction {
-    func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String {
-        if let plan { return try planLog(envelope, revision: revision, stamp: stamp, in: plan) }
-        let overruled = try takeOverruled(revision: revision, author: stamp.device)
-        _ = try reduce(.own)
-        let body = try logReduced(
-            id: envelope.id,
-            stamp: stamp,
-            revision: revision,
-            ord: envelope.ord,
-            overruled: overruled
-        )
-        try keep(envelope, device: stamp.device, revision: revision, body: body)
-        return body
-    }
-
-    func echo(
+    func log(
         _ envelope: SyncRequest.Envelope,
         revision: Int64,
         stamp: Stamp
-    ) throws -> String? {
-        if let plan { return try planEcho(envelope, in: plan) }
-        return try staged.renderIds(
+    ) throws -> LoggedChangeSet {
+        if let plan { return try planLog(envelope, revision: revision, stamp: stamp, in: plan) }
+        var answer = answerEnvelope(envelope.id, revision, stamp)
+        answer.overruled = try takeOverruled(revision: revision, author: stamp.device)
+        _ = try reduce(.own)
+        try logReduced(id: envelope.id, stamp: stamp, revision: revision)
+        let logged = LoggedChangeSet(
+            ids: try staged.renderIds(answer, ord: envelope.ord),
+            whole: answer.overruled.isEmpty
+                ? nil
+                : try staged.renderReduced(answer, revision: revision, authorOf: envelope.ord)
+        )
+        try keep(envelope, device: stamp.device, revision: revision, logged)
+        return logged
+    }
+
+    func isAsSent(_ ord: Int) throws -> Bool {
+        if let plan { return try planEcho(ord, in: plan) }
+        return try staged.isAsSent(ord)
+    }
+
+    func authorsCopy(
+        _ envelope: SyncRequest.Envelope,
+        revision: Int64,
+        stamp: Stamp
+    ) throws -> String {
+        if let plan { return Draft.own(plan.planned.count - 1) }
+        return try staged.renderReduced(
             answerEnvelope(envelope.id, revision, stamp),
-            ord: envelope.ord
+            revision: revision,
+            authorOf: envelope.ord
         )
     }
 
@@ -38,20 +49,9 @@ extension PostgresTransaction {
         AnswerEnvelope(id: id, revision: revision, time: schema.needsTimes ? stamp.time : nil)
     }
 
-    /// Logs the reduced changes, and returns them as their author sees them.
-    ///
-    /// `ord` is the author's change set, whose temporary ids the author's copy names; `overruled`
-    /// are the records in it of which some values do not stand.
-    @discardableResult
-    func logReduced(
-        id: String?,
-        stamp: Stamp,
-        revision: Int64,
-        ord: Int?,
-        overruled: [String] = []
-    ) throws -> String {
-        var envelope = answerEnvelope(id, revision, stamp)
-        let body = try staged.renderReduced(envelope, revision: revision)
+    /// Logs the reduced changes.
+    func logReduced(id: String?, stamp: Stamp, revision: Int64) throws {
+        let body = try staged.renderReduced(answerEnvelope(id, revision, stamp), revision: revision)
         let entries = try logEntries(at: revision)
         try pg.query(
             """
@@ -82,9 +82,6 @@ extension PostgresTransaction {
             to: revision,
             adding: RowFingerprints(db, schema: schema).reducedImages()
         )
-        guard let ord else { return body }
-        envelope.overruled = overruled
-        return try staged.renderReduced(envelope, revision: revision, authorOf: ord)
     }
 
     /// The log's entries for the reduced changes, a JSON array.
@@ -138,10 +135,10 @@ extension PostgresTransaction {
         // earlier.
         let rows = try pg.query(
             """
-            SELECT revision, body, bytes FROM (
-                SELECT revision, body, sum(octet_length(body)) OVER (ORDER BY revision) AS bytes
+            SELECT revision, bytes, whole, ids, body FROM (
+                SELECT revision, whole, ids, body, sum(octet_length(body)) OVER (ORDER BY revision) AS bytes
                 FROM (
-                    SELECT r.revision, coalesce(v.body, r.body) AS body FROM tidemark.revision AS r
+                    SELECT r.revision, v.body AS whole, v.ids, r.body FROM tidemark.revision AS r
                     LEFT JOIN tidemark.verdict AS v ON v.zone = r.zone AND v.id = r.id AND v.device = $4
                     WHERE r.zone = $1 AND r.revision > $2::bigint AND r.revision <= $3::bigint
                     ORDER BY r.revision LIMIT $5::int
@@ -155,11 +152,12 @@ extension PostgresTransaction {
         )
         var (bodies, reached) = ([String](), missed.after)
         for row in rows.map({ $0 }) {
-            let fits = bodies.count < missed.limit && row.integer(2) ?? 0 <= missed.bytesMax
+            let fits = bodies.count < missed.limit && row.integer(1) ?? 0 <= missed.bytesMax
             guard bodies.isEmpty || fits else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
-            bodies.append(row.text(1))
+            let copy = AuthorsCopy(whole: row[2], ids: row[3], logged: row[4])
+            bodies.append(try copy.render(in: db))
             reached = row.integer(0) ?? reached
         }
         return CatchUp(bodies: bodies, revision: reached, hasMore: false)

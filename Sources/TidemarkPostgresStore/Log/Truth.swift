@@ -22,7 +22,7 @@ extension PostgresTransaction {
         try addChildren(relatedMax)
         try noteTruth()
         let body = try staged.renderTruth(AnswerEnvelope(id: envelope.id, reasons: reasons))
-        try keep(envelope, device: device, revision: nil, body: body)
+        try keep(envelope, device: device, refusal: body)
         return body
     }
 

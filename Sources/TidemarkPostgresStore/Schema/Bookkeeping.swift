@@ -12,7 +12,7 @@
 /// | `tidemark.revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark.fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
 /// | `tidemark.log` | a record's change in a revision, without values |
-/// | `tidemark.verdict` | what was answered to a change set id |
+/// | `tidemark.verdict` | what was answered to a change set id, beyond what the log says: the new ids, or the whole copy of its author |
 /// | `tidemark.lap` | the last request of a device: tells a copy of its file from the file |
 /// | `tidemark.idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark.identity` | the next id of an integer-keyed table; ids are never reused |
@@ -21,7 +21,7 @@
 /// | `tidemark.outside` | a transaction of another program that captured something |
 enum Bookkeeping {
     /// The version of these tables, and of the functions and triggers beside them.
-    static let layout = 2
+    static let layout = 3
 
     static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark.served (
@@ -82,7 +82,8 @@ enum Bookkeeping {
             hash text NOT NULL,
             revision bigint,
             after text[] NOT NULL,
-            body text NOT NULL,
+            body text,
+            ids text,
             PRIMARY KEY (zone, id)
         );
         CREATE INDEX IF NOT EXISTS verdict_revision ON tidemark.verdict (zone, revision);

@@ -52,8 +52,7 @@ package enum ReduceCapture {
                 db.cachedStatement(sql: named(table)),
                 arguments: bounds
             )
-            // Keys of any type may differ although SQLite calls them equal: they cannot be counted.
-            guard named != found || table.keyKind == .general else { continue }
+            guard named != found else { continue }
             try db.cachedStatement(sql: several(table)).execute(arguments: bounds)
         }
     }
@@ -127,20 +126,30 @@ package enum ReduceCapture {
 
     /// What happened to which key: a changed key is a deletion and a creation.
     private static func events(_ table: SyncedTable) -> String {
-        """
-        INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base)
-        WITH captured AS (
-            SELECT seq, kind, \(RowJSON.key(table, prefix: "old_")) AS old_key,
-                \(RowJSON.key(table, prefix: "new_")) AS new_key
-            FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ?1 AND ?2
-        ), event (key, seq, has_old, has_new) AS (
-            SELECT old_key, seq, 1, kind = 'update' AND old_key = new_key
-                FROM captured WHERE kind <> 'insert'
-            UNION ALL
-            SELECT new_key, seq, 0, 1 FROM captured
-                WHERE kind = 'insert' OR kind = 'update' AND old_key <> new_key
-        )
-        """
+        let captured =
+            "FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ?1 AND ?2"
+        let (old, new) = (RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_"))
+        let moves = moves(table)
+        return """
+            INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base)
+            WITH event (key, seq, has_old, has_new) AS (
+                SELECT \(old), seq, 1, kind = 'update' AND NOT (\(moves)) \(captured) AND kind <> 'insert'
+                UNION ALL
+                SELECT \(new), seq, 0, 1 \(captured) AND (kind = 'insert' OR kind = 'update' AND (\(moves)))
+            )
+            """
+    }
+
+    /// Whether an update gave its record another key.
+    ///
+    /// Values of any type may be two keys although SQLite calls them equal.
+    private static func moves(_ table: SyncedTable) -> String {
+        guard table.keyKind == .general else {
+            return table.key
+                .map { "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))" }
+                .joined(separator: " OR ")
+        }
+        return "\(RowJSON.key(table, prefix: "old_")) <> \(RowJSON.key(table, prefix: "new_"))"
     }
 
     /// The first old row held against the last new one.
@@ -169,12 +178,9 @@ package enum ReduceCapture {
 
     /// How many keys the captured rows of a table name, counting each row's own.
     private static func named(_ table: SyncedTable) -> String {
-        let moved = table.key.map {
-            "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))"
-        }
-        return """
-            SELECT count(*) + count(*) FILTER (WHERE kind = 'update' AND (\(moved.joined(separator: " OR "))))
-            FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ? AND ?
-            """
+        """
+        SELECT count(*) + count(*) FILTER (WHERE kind = 'update' AND (\(moves(table))))
+        FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ? AND ?
+        """
     }
 }

@@ -25,6 +25,7 @@ public enum EngineConnection {
         )
         if isPrepared != true {
             try widenCaches(of: db)
+            try db.execute(sql: "PRAGMA temp.journal_mode = MEMORY")
             try SQLFunctions.register(on: db)
             try FingerprintFunctions.register(on: db)
             try db.execute(sql: ReduceCapture.resultSQL)
@@ -59,7 +60,9 @@ extension EngineConnection {
 package enum Catalog {
     static let sql = """
         CREATE TEMP TABLE tidemark_catalog (text TEXT NOT NULL);
-        CREATE TEMP TABLE tidemark_table (tbl TEXT PRIMARY KEY, kind TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_table (
+            tbl TEXT PRIMARY KEY, kind TEXT NOT NULL, parts INTEGER NOT NULL
+        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_column (
             tbl TEXT, col TEXT, key_position INTEGER, PRIMARY KEY (tbl, col)
         ) WITHOUT ROWID;
@@ -82,8 +85,8 @@ package enum Catalog {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }
         for table in schema.tables + schema.difference.unknownTables {
-            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?)").execute(
-                arguments: [table.name, table.keyKind.rawValue])
+            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?, ?)")
+                .execute(arguments: [table.name, table.keyKind.rawValue, table.key.count])
             for column in table.columns + schema.difference.unknownColumns[table.name, default: []]
             {
                 try db.cachedStatement(sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)")

@@ -31,10 +31,7 @@ extension ChangeSetStaging {
                 """,
             """
             SELECT k.ord, k.tbl, \(Self.writtenKey) AS key
-            FROM temp.tidemark_staged_key AS k JOIN (
-                    SELECT tbl, kind, count(*) AS parts FROM temp.tidemark_table
-                    JOIN temp.tidemark_column USING (tbl) WHERE key_position >= 0 GROUP BY tbl
-                ) AS d USING (tbl)
+            FROM temp.tidemark_staged_key AS k JOIN temp.tidemark_table AS d USING (tbl)
             WHERE NOT (CASE d.kind
                 WHEN 'integer' THEN k.type = 'integer' AND typeof(k.atom) = 'integer'
                 WHEN 'text' THEN k.type IN ('text', 'object')

@@ -25,17 +25,12 @@ extension ZoneTransaction {
             let deleted = "FROM temp.tidemark_reduced WHERE operation = 'delete'"
             try db.execute(sql: "DELETE \(deleted) AND tbl <> (SELECT max(tbl) \(deleted))")
         }
-        let revision = try Int64.fetchOne(
-            db.cachedStatement(
-                sql: "UPDATE tidemark_zone SET revision = revision + 1 RETURNING revision"
-            )
-        )
+        let revision = try nextRevision()
         var clock = HybridClock(last: try zone().time)
         try logReduced(
             id: nil,
             stamp: Stamp(time: clock.next(at: now)),
-            revision: revision ?? 0,
-            ord: nil
+            revision: revision
         )
         try ReduceCapture.forget(range, schema: schema, in: db)
     }

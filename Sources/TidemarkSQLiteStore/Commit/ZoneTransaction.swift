@@ -115,15 +115,20 @@ package struct ZoneTransaction: StoreTransaction {
     package func verdict(of id: String) throws -> Verdict? {
         try Row.fetchOne(
             db.cachedStatement(
-                sql: "SELECT device, hash, revision, body FROM tidemark_verdict WHERE id = ?"
+                sql: """
+                    SELECT v.device, v.hash, v.revision, v.body, v.ids, r.body AS logged
+                    FROM tidemark_verdict AS v LEFT JOIN tidemark_revision AS r USING (revision)
+                    WHERE v.id = ?
+                    """
             ),
             arguments: [id]
         ).map {
-            Verdict(
+            let copy = AuthorsCopy(whole: $0["body"], ids: $0["ids"], logged: $0["logged"])
+            return Verdict(
                 device: $0["device"],
                 hash: $0["hash"],
                 revision: $0["revision"],
-                body: $0["body"]
+                body: try copy.render(in: db)
             )
         }
     }
@@ -202,15 +207,31 @@ package struct ZoneTransaction: StoreTransaction {
         return Ancestry(revisions: revisions.compactMap { $0 }, isRefused: refused ?? false)
     }
 
-    func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64?, body: String)
-        throws
-    {
+    /// Keeps what an accepted change set became; the log has the rest of it.
+    func keep(
+        _ envelope: SyncRequest.Envelope,
+        device: String?,
+        revision: Int64,
+        _ logged: LoggedChangeSet
+    ) throws {
+        if planted(PlantedBug.forgetsAcceptedVerdict) { return }
+        try keep(envelope, [device, revision, logged.whole, logged.ids])
+    }
+
+    /// Keeps what a refused change set was answered.
+    func keep(_ envelope: SyncRequest.Envelope, device: String?, refusal: String) throws {
+        if planted(PlantedBug.forgetsRefusal) { return }
+        try keep(envelope, [device, nil, refusal, nil])
+    }
+
+    private func keep(_ envelope: SyncRequest.Envelope, _ verdict: StatementArguments) throws {
         guard let id = envelope.id else { return }
-        if planted(PlantedBug.forgetsAcceptedVerdict), revision != nil { return }
-        if planted(PlantedBug.forgetsRefusal), revision == nil { return }
         let after = "[" + envelope.after.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        try db.cachedStatement(sql: "INSERT INTO tidemark_verdict VALUES (?, ?, ?, ?, ?, ?)")
-            .executeLettingGo(
-                arguments: [id, device, envelope.hash, revision, after, body])
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_verdict (id, hash, after, device, revision, body, ids)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """
+        ).executeLettingGo(arguments: [id, envelope.hash, after] + verdict)
     }
 }

@@ -11,7 +11,7 @@ import TidemarkSQLite
 /// - Entries of records that are gone go: an update of one is a conflict anyway, and a record with
 ///   a text key can be created again.
 /// - Verdicts stay for ever, so that nothing is ever done twice; of those up to the horizon only
-///   the map of ids is left, which is all that a retry from there can need.
+///   the new ids are left, which is all that a retry from there can need.
 extension ZoneTransaction {
     package func compact(to horizon: Int64) throws {
         try db.execute(
@@ -94,21 +94,13 @@ extension ZoneTransaction {
         )
     }
 
+    /// The log's part of what was accepted goes with its bodies; the author's own parts go here.
     private func shortenVerdicts(_ horizon: Int64) throws {
         try db.execute(
             sql: """
-                UPDATE tidemark_verdict SET body = (
-                    SELECT '{"id":' || json_quote(id) || ',"revision":' || revision || ',"conflict":false,"types":['
-                        || coalesce(group_concat(json_quote(tbl)), '') || ']'
-                        || coalesce(',' || group_concat(json_quote(tbl) || ':{"create":[' || keys
-                            || '],"update":[],"delete":[],"attributes":{' || attributes || '}}'), '') || '}'
-                    FROM (
-                        SELECT t.key AS tbl, group_concat(a.key) AS keys,
-                            group_concat(json_quote(a.key) || ':{"__oldId__":' || (a.value -> '$.__oldId__')
-                                || ',"revision":' || tidemark_verdict.revision || '}') AS attributes
-                        FROM json_each(tidemark_verdict.body) AS t, json_each(t.value, '$.attributes') AS a
-                        WHERE t.type = 'object' AND a.value -> '$.__oldId__' IS NOT NULL GROUP BY t.key))
+                UPDATE tidemark_verdict SET body = NULL
                 WHERE revision > (SELECT horizon FROM tidemark_zone) AND revision <= ?
+                    AND ids IS NOT NULL
                 """,
             arguments: [horizon]
         )

@@ -10,38 +10,42 @@ extension ZoneTransaction {
         _ envelope: SyncRequest.Envelope,
         revision: Int64,
         stamp: Stamp
-    ) throws -> String {
-        let overruled = try takeOverruled(revision: revision, author: stamp.device)
-        var body: String
+    ) throws -> LoggedChangeSet {
+        var answer = answerEnvelope(envelope.id, revision, stamp)
+        answer.overruled = try takeOverruled(revision: revision, author: stamp.device)
         if let range = try ReduceCapture.pending(in: db) {
             try ReduceCapture.reduce(range, schema: schema, in: db)
-            body = try logReduced(
-                id: envelope.id,
-                stamp: stamp,
-                revision: revision,
-                ord: envelope.ord,
-                overruled: overruled
-            )
+            try logReduced(id: envelope.id, stamp: stamp, revision: revision)
             try ReduceCapture.forget(range, schema: schema, in: db)
         } else {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
-            var members = answerEnvelope(envelope.id, revision, stamp)
-            body = try ChangeSetJSON.render(envelope: members.members, [], in: db)
+            let members = answerEnvelope(envelope.id, revision, stamp).members
+            let body = try ChangeSetJSON.render(envelope: members, [], in: db)
             try insertRevision(revision, envelope.id, stamp, body)
-            members.overruled = overruled
-            body = try ChangeSetJSON.render(envelope: members.members, [], in: db)
             try carryFingerprint(to: revision, adding: .none)
         }
-        try keep(envelope, device: stamp.device, revision: revision, body: body)
-        return body
+        let logged = LoggedChangeSet(
+            ids: try staged.renderIds(answer, ord: envelope.ord),
+            whole: answer.overruled.isEmpty
+                ? nil
+                : try staged.renderReduced(answer, revision: revision, authorOf: envelope.ord)
+        )
+        try keep(envelope, device: stamp.device, revision: revision, logged)
+        return logged
     }
 
-    package func echo(
+    package func isAsSent(_ ord: Int) throws -> Bool { try staged.isAsSent(ord) }
+
+    package func authorsCopy(
         _ envelope: SyncRequest.Envelope,
         revision: Int64,
         stamp: Stamp
-    ) throws -> String? {
-        try staged.renderIds(answerEnvelope(envelope.id, revision, stamp), ord: envelope.ord)
+    ) throws -> String {
+        try staged.renderReduced(
+            answerEnvelope(envelope.id, revision, stamp),
+            revision: revision,
+            authorOf: envelope.ord
+        )
     }
 
     /// The envelope of an accepted change set; the time travels where somebody needs it.
@@ -54,18 +58,8 @@ extension ZoneTransaction {
         )
     }
 
-    /// Logs the reduced changes, and returns them as their author sees them.
-    ///
-    /// `ord` is the author's change set, whose temporary ids the author's copy names; `overruled`
-    /// are the records in it of which some values do not stand.
-    @discardableResult
-    func logReduced(
-        id: String?,
-        stamp: Stamp,
-        revision: Int64,
-        ord: Int?,
-        overruled: [String] = []
-    ) throws -> String {
+    /// Logs the reduced changes.
+    func logReduced(id: String?, stamp: Stamp, revision: Int64) throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_log (tbl, key, revision, operation, columns)
@@ -75,16 +69,12 @@ extension ZoneTransaction {
                 """
         ).execute(arguments: [revision])
         try retireIds()
-        var envelope = answerEnvelope(id, revision, stamp)
-        let body = try staged.renderReduced(envelope, revision: revision)
+        let body = try staged.renderReduced(answerEnvelope(id, revision, stamp), revision: revision)
         try insertRevision(revision, id, stamp, body)
         try carryFingerprint(
             to: revision,
             adding: RowFingerprints(db, schema: schema).reduced()
         )
-        guard let ord else { return body }
-        envelope.overruled = overruled
-        return try staged.renderReduced(envelope, revision: revision, authorOf: ord)
     }
 
     /// Keeps the ids that records have, or had, from ever being given again: whoever still refers
@@ -147,7 +137,7 @@ extension ZoneTransaction {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT r.revision, coalesce(v.body, r.body) AS body FROM tidemark_revision AS r
+                    SELECT r.revision, r.body, v.body AS whole, v.ids FROM tidemark_revision AS r
                     LEFT JOIN tidemark_verdict AS v ON v.id = r.id AND v.device = ?
                     WHERE r.revision > ? AND r.revision <= ? ORDER BY r.revision
                     """
@@ -156,7 +146,8 @@ extension ZoneTransaction {
         )
         var (bodies, bytes, reached) = ([String](), 0, missed.after)
         while let row = try rows.next() {
-            let body: String = row["body"]
+            let copy = AuthorsCopy(whole: row["whole"], ids: row["ids"], logged: row["body"])
+            let body = try copy.render(in: db)
             bytes += body.utf8.count
             if planted(PlantedBug.countsRevisionThatDidNotFit) { reached = row["revision"] }
             guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax

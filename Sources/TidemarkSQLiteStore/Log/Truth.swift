@@ -23,7 +23,7 @@ extension ZoneTransaction {
         try addChildren(relatedMax)
         try noteTruth()
         let body = try staged.renderTruth(AnswerEnvelope(id: envelope.id, reasons: reasons))
-        try keep(envelope, device: device, revision: nil, body: body)
+        try keep(envelope, device: device, refusal: body)
         if planted(PlantedBug.skipsRevision) {
             try db.execute(sql: "UPDATE tidemark_zone SET revision = revision + 1")
         }

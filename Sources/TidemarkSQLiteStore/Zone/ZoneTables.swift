@@ -11,7 +11,7 @@ import TidemarkSQLite
 /// | `tidemark_revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
 /// | `tidemark_log` | a record's change in a revision, without values |
-/// | `tidemark_verdict` | what was answered to a change set id |
+/// | `tidemark_verdict` | what was answered to a change set id, beyond what the log says: the new ids, or the whole copy of its author |
 /// | `tidemark_lap` | the last request of a device: tells a copy of its file from the file |
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
@@ -24,13 +24,36 @@ enum ZoneTables {
     /// Makes what is missing of them.
     static func make(in db: Database) throws {
         try db.execute(sql: sql)
-        // Files that were served before revisions had one.
+        // Files that were served before there were such columns.
+        if try !db.columns(in: "tidemark_verdict").contains(where: { $0.name == "ids" }) {
+            try db.execute(sql: rebuildVerdicts)
+        }
         if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "chain" }) {
             try db.execute(
                 sql: "ALTER TABLE tidemark_revision ADD COLUMN chain TEXT NOT NULL DEFAULT ''"
             )
         }
     }
+
+    /// Whole copies stay whole.
+    private static let rebuildVerdicts = """
+        CREATE TABLE tidemark_verdict_now (\(verdictColumns)) WITHOUT ROWID;
+        INSERT INTO tidemark_verdict_now (id, device, hash, revision, after, body)
+            SELECT id, device, hash, revision, after, body FROM tidemark_verdict;
+        DROP TABLE tidemark_verdict;
+        ALTER TABLE tidemark_verdict_now RENAME TO tidemark_verdict;
+        CREATE INDEX tidemark_verdict_revision ON tidemark_verdict (revision);
+        """
+
+    private static let verdictColumns = """
+        id TEXT PRIMARY KEY,
+        device TEXT,
+        hash TEXT NOT NULL,
+        revision INTEGER,
+        after TEXT NOT NULL,
+        body TEXT,
+        ids TEXT
+        """
 
     private static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark_zone (
@@ -69,14 +92,7 @@ enum ZoneTables {
             PRIMARY KEY (tbl, key, revision)
         ) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS tidemark_log_revision ON tidemark_log (revision);
-        CREATE TABLE IF NOT EXISTS tidemark_verdict (
-            id TEXT PRIMARY KEY,
-            device TEXT,
-            hash TEXT NOT NULL,
-            revision INTEGER,
-            after TEXT NOT NULL,
-            body TEXT NOT NULL
-        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_verdict (\(verdictColumns)) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS tidemark_verdict_revision ON tidemark_verdict (revision);
         CREATE TABLE IF NOT EXISTS tidemark_lap (
             device TEXT PRIMARY KEY,

@@ -5,10 +5,11 @@ import TidemarkCore
 extension SyncHandler {
     /// What became of a change set.
     struct Outcome {
-        let body: String
+        /// As its author receives it; nil when its ids alone were asked for, and say enough.
+        let body: String?
         /// The revision it became; nil for a conflict.
         let revision: Int64?
-        /// Its new ids alone, when they were asked for and say enough.
+        /// Its new ids alone.
         var ids: String?
         /// Whether the verdict had been given before.
         var isRepeated = false
@@ -71,12 +72,16 @@ extension SyncHandler {
                     transaction.cascades(envelope.ord, base: base, seen: seen),
                     in: transaction
                 )
-                let body = try transaction.log(envelope, revision: revision, stamp: stamp)
-                var outcome = Outcome(body: body, revision: revision)
-                if echo == .ids {
-                    outcome.ids = try transaction.echo(envelope, revision: revision, stamp: stamp)
+                let logged = try transaction.log(envelope, revision: revision, stamp: stamp)
+                if echo == .ids, envelope.id != nil, logged.whole == nil,
+                    try transaction.isAsSent(envelope.ord)
+                {
+                    return Outcome(body: nil, revision: revision, ids: logged.ids)
                 }
-                return outcome
+                let copy =
+                    try logged.whole
+                    ?? transaction.authorsCopy(envelope, revision: revision, stamp: stamp)
+                return Outcome(body: copy, revision: revision)
             }
         } catch Violation.conflict(let reasons) {
             let body = try transaction.refuse(

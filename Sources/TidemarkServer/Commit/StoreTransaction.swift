@@ -99,15 +99,22 @@ public protocol StoreTransaction {
     func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention]
 
     /// Logs what the transaction changed since `begin`, at the revision, and keeps the verdict.
-    ///
-    /// - Returns: The change set as its author receives it, JSON.
-    func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String
+    func log(
+        _ envelope: SyncRequest.Envelope,
+        revision: Int64,
+        stamp: Stamp
+    ) throws -> LoggedChangeSet
 
-    /// The change set just logged, for an author who wants its new ids alone.
-    ///
-    /// - Returns: JSON without values; nil when the rows became others than were sent, or when the
-    ///   store cannot tell yet.
-    func echo(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String?
+    /// Whether the change set just logged became what was sent, as far as the store can tell yet:
+    /// then its ids are all that its author does not know.
+    func isAsSent(_ ord: Int) throws -> Bool
+
+    /// The change set just logged as its author receives it, JSON.
+    func authorsCopy(
+        _ envelope: SyncRequest.Envelope,
+        revision: Int64,
+        stamp: Stamp
+    ) throws -> String
 
     /// The truth for a refused change set: every record it touched and those related to them, JSON.
     ///
@@ -187,6 +194,17 @@ public struct Verdict: Hashable, Sendable {
     public init(device: String?, hash: String, revision: Int64?, body: String) {
         (self.device, self.hash, self.revision, self.body) = (device, hash, revision, body)
     }
+}
+
+/// What the log made of a change set.
+public struct LoggedChangeSet: Hashable, Sendable {
+    /// The change set with the ids of its new records and nothing else, JSON.
+    public let ids: String
+    /// The author's copy, where values in it were overruled.
+    public let whole: String?
+
+    /// Makes one.
+    public init(ids: String, whole: String? = nil) { (self.ids, self.whole) = (ids, whole) }
 }
 
 /// What a change set builds on.

@@ -81,6 +81,7 @@ public struct SyncHandler: Sendable {
         // Who adds up the rows for himself has to be told what they should add up to.
         let ids = fingerprint == nil || notes?.isEmpty == false ? [] : verdicts.compactMap(\.ids)
         let isAsSent = !ids.isEmpty && ids.count == verdicts.count
+        let bodies = isAsSent ? [] : try bodies(verdicts, of: request, in: transaction)
         let answer = SyncAnswer(
             maxRevision: end,
             zone: start,
@@ -88,7 +89,7 @@ public struct SyncHandler: Sendable {
             fingerprint: fingerprint,
             overruled: notes ?? [],
             echo: isAsSent ? .ids : .all,
-            changeSets: isAsSent ? ids : merged(missed, verdicts, after: request.maxRevision)
+            changeSets: isAsSent ? ids : merged(missed, bodies, after: request.maxRevision)
         )
         return (answer.text, tally(of: verdicts, lag: start.revision - request.maxRevision))
     }
@@ -164,10 +165,24 @@ public struct SyncHandler: Sendable {
         }
     }
 
+    private typealias Own = (body: String, revision: Int64?)
+
+    /// What became of the change sets of a request, each as its author receives it.
+    private func bodies(
+        _ verdicts: [Outcome],
+        of request: SyncRequest,
+        in transaction: some StoreTransaction
+    ) throws -> [Own] {
+        try zip(request.changeSets, verdicts).map { envelope, verdict in
+            let kept = try verdict.body ?? envelope.id.flatMap(transaction.verdict)?.body
+            return (kept ?? "", verdict.revision)
+        }
+    }
+
     /// The change sets of an answer: what the device misses, then what became of its own.
     private func merged(
         _ missed: CatchUp,
-        _ verdicts: [Outcome],
+        _ verdicts: [Own],
         after revision: Int64
     ) -> [String] {
         // A repeated verdict may be among the missed revisions already: there it stands once, as

@@ -9,24 +9,16 @@ import TidemarkSQLite
 /// Most change sets are of this kind. Whatever a default, a cascade, a trigger or a policy has
 /// changed is not, and comes back whole.
 extension StagedRequest {
-    /// A change set of the request that was just logged, with the new ids and nothing else.
+    /// A change set of the request that was just logged, with the ids of the records that it named
+    /// by temporary ones, and nothing else.
     ///
-    /// The staged records are those of the request or, with `isNamed`, those of
-    /// ``sentRecords(_:)``.
-    ///
-    /// - Returns: Nil when the rows in `temp.tidemark_reduced` are not exactly those that were
-    ///   sent.
-    package func renderIds(
-        _ envelope: AnswerEnvelope,
-        ord: Int,
-        isNamed: Bool = false
-    ) throws -> String? {
-        guard try isAsSent(ord, isNamed: isNamed) else { return nil }
+    /// The staged records are those of the request or of ``sentRecords(_:)``.
+    package func renderIds(_ envelope: AnswerEnvelope, ord: Int) throws -> String {
         let names = try String.fetchSet(
             db.cachedStatement(
                 sql: """
                     SELECT DISTINCT tbl FROM temp.tidemark_staged
-                    WHERE ord = ? AND operation = 'create' AND old_key IS NOT NULL
+                    WHERE ord = ? AND operation <> 'delete' AND old_key IS NOT NULL
                     """
             ),
             arguments: [ord]
@@ -59,11 +51,12 @@ extension StagedRequest {
         return "[\(parts.joined(separator: ","))]"
     }
 
-    /// Whether the rows became what was sent.
+    /// Whether the rows in `temp.tidemark_reduced` are exactly those that were sent, be it that
+    /// `isNamed` says that the staged ones are those of ``sentRecords(_:)``.
     ///
     /// Both are text that a device and the server write alike; whoever writes otherwise, by hand
     /// for instance, gets everything back.
-    private func isAsSent(_ ord: Int, isNamed: Bool) throws -> Bool {
+    package func isAsSent(_ ord: Int, isNamed: Bool = false) throws -> Bool {
         let counts = try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -120,13 +113,13 @@ extension StagedRequest {
 }
 
 extension ChangeSetJSON.Source {
-    /// The records that a staged change set creates, with the ids that they were sent under.
+    /// The records that a staged change set named by temporary ids, with these.
     fileprivate init(idsOf table: SyncedTable, ord: Int) {
         self.init(
             table: table,
             sql: """
                 SELECT key, operation, '"__oldId__":' || old_key AS members FROM temp.tidemark_staged
-                WHERE ord = ?2 AND tbl = ?1 AND operation = 'create' AND old_key IS NOT NULL
+                WHERE ord = ?2 AND tbl = ?1 AND operation <> 'delete' AND old_key IS NOT NULL
                 """,
             arguments: [table.name, ord]
         )

@@ -13,60 +13,50 @@ struct RequestExchange {
     /// Reads `lap`, `settled`, `recall` and `known` of a request.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when one has another form than the protocol's.
-    init(_ text: String, limits: Limits, in db: Database) throws {
-        let types = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT json_type(?1, '$.lap') AS lap, json_type(?1, '$.recall') AS recall,
-                        json_type(?1, '$.known') AS known, json_type(?1, '$.settled') AS settled
-                    """
-            ),
-            arguments: [text]
-        )
-        func isThere(_ name: String) -> Bool { (types?[name] as String?) != nil }
-        lap = isThere("lap") ? try Self.lap(text, in: db) : nil
-        isSettled = isThere("settled")
-        guard !isSettled || types?["settled"] as String? == "true" else {
-            throw RequestEnvelope.error("settled is not true.", "true, or left out")
+    init(_ members: RequestMembers, limits: Limits, in db: Database) throws {
+        lap = members.type("lap") == nil ? nil : try Self.lap(members.object("lap"), in: db)
+        isSettled = members.type("settled") != nil
+        guard !isSettled || members.type("settled") == "true" else {
+            throw RequestMembers.error("settled is not true.", "true, or left out")
         }
-        let recall = try Self.ids("recall", text, limits, in: db)
-        let known = try Self.ids("known", text, limits, in: db)
-        question =
-            isThere("recall") || isThere("known") ? .init(recall: recall, known: known) : nil
+        guard members.type("recall") != nil || members.type("known") != nil else {
+            question = nil
+            return
+        }
+        question = .init(
+            recall: try Self.ids("recall", members, limits, in: db),
+            known: try Self.ids("known", members, limits, in: db)
+        )
     }
 
     /// Refuses what cannot stand beside each other.
     func refuse(beside changeSets: [SyncRequest.Envelope]) throws {
         guard question == nil || changeSets.isEmpty else {
-            throw RequestEnvelope.error(
+            throw RequestMembers.error(
                 "recall and known stand beside change sets.",
                 "one or the other: ask first, send afterwards"
             )
         }
         guard !isSettled || changeSets.isEmpty && lap == nil && question == nil else {
-            throw RequestEnvelope.error(
+            throw RequestMembers.error(
                 "settled stands beside change sets, a lap or a question.",
                 "for requests that only ask what is new"
             )
         }
     }
 
-    private static func lap(_ text: String, in db: Database) throws -> SyncRequest.Lap {
-        let members = try Row.fetchAll(
+    private static func lap(_ json: String?, in db: Database) throws -> SyncRequest.Lap {
+        let nodes = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT coalesce(key, '') AS name, type, CASE type WHEN 'text' THEN lower(value) END AS lap
-                    FROM json_each(?, '$.lap')
+                    SELECT path, CAST(key AS TEXT) AS name, type, CASE type WHEN 'text' THEN lower(atom) END AS lap
+                    FROM json_tree(?) WHERE key IS NOT NULL
                     """
             ),
-            arguments: [text]
+            arguments: [json]
         )
-        let open = try Row.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT type, lower(atom) AS lap FROM json_each(?, '$.lap.open')"
-            ),
-            arguments: [text]
-        )
+        let members = nodes.filter { $0["path"] == "$" }
+        let open = nodes.filter { $0["path"] == "$.open" }
         let types = members.map { "\($0["name"] as String) \($0["type"] as String)" }.sorted()
         let named = Dictionary(
             members.map { ($0["name"] as String, $0["lap"] as String?) },
@@ -75,11 +65,9 @@ struct RequestExchange {
         let laps = members.compactMap { $0["lap"] as String? } + open.map { $0["lap"] ?? "" }
         guard
             [["last null", "next text", "open array"], ["last text", "next text", "open array"]]
-                .contains(types),
-            open.allSatisfy({ $0["type"] as String == "text" }), laps.allSatisfy(isUUID),
-            let next = named["next"] ?? nil
+                .contains(types), laps.allSatisfy(isUUID), let next = named["next"] ?? nil
         else {
-            throw RequestEnvelope.error(
+            throw RequestMembers.error(
                 "lap has another form.",
                 #"{"last": UUID or null, "open": [UUIDs], "next": UUID}"#
             )
@@ -89,26 +77,20 @@ struct RequestExchange {
 
     private static func ids(
         _ name: String,
-        _ text: String,
+        _ members: RequestMembers,
         _ limits: Limits,
         in db: Database
     ) throws -> [String] {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT type, lower(atom) AS id FROM json_each(?1, '$.\(name)')"
-            ),
-            arguments: [text]
-        )
-        let isArray = try Bool.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT coalesce(json_type(?1, '$.\(name)'), 'array') = 'array'"
-            ),
-            arguments: [text]
-        )
-        guard isArray == true, rows.count <= limits.changeSetsPerRequestMax,
+        let rows = try members.array(name).map {
+            try Row.fetchAll(
+                db.cachedStatement(sql: "SELECT type, lower(atom) AS id FROM json_each(?)"),
+                arguments: [$0]
+            )
+        }
+        guard let rows, rows.count <= limits.changeSetsPerRequestMax,
             rows.allSatisfy({ $0["type"] as String == "text" && isUUID($0["id"] ?? "") })
         else {
-            throw RequestEnvelope.error(
+            throw RequestMembers.error(
                 "\(name) is no list of change set ids.",
                 "an array of at most \(limits.changeSetsPerRequestMax) UUIDs"
             )

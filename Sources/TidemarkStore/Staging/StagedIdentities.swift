@@ -51,18 +51,53 @@ extension StagedRequest {
     ///
     /// - Returns: How many there are.
     package func assign(_ table: SyncedTable, _ ord: Int, from first: Int64) throws -> Int {
+        let created = "ord = ?1 AND tbl = ?2 AND operation = 'create'"
+        let numbers = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT min(rec), max(rec), count(*) FROM temp.tidemark_staged WHERE \(created)
+                    """
+            ),
+            arguments: [ord, table.name]
+        )
+        guard let least = numbers?[0] as Int64?, let last = numbers?[1] as Int64? else { return 0 }
+        // They were staged in their order, so their numbers are one behind the other.
+        guard last - least + 1 == numbers?[2] else { throw Self.scattered(table, ord) }
+        let offset = first - least
         do {
             try db.cachedStatement(
                 sql: """
                     INSERT INTO temp.tidemark_assigned
-                    SELECT tbl, CAST(key AS INTEGER), ?3 + row_number() OVER (ORDER BY rec) - 1
-                    FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1 AND operation = 'create'
+                    SELECT tbl, CAST(key AS INTEGER), rec + ?3 FROM temp.tidemark_staged WHERE \(created)
                     """
-            ).execute(arguments: [table.name, ord, first])
+            ).execute(arguments: [ord, table.name, offset])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw Self.usedTemporaryId(table, ord)
         }
-        return db.changesCount
+        try namingTwice(ord) {
+            try db.cachedStatement(
+                sql: """
+                    UPDATE temp.tidemark_staged SET old_key = key, key = CAST(rec + ?3 AS TEXT)
+                    WHERE \(created)
+                    """
+            ).execute(arguments: [ord, table.name, offset])
+        }
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_staged_cell SET value = rec + ?1
+                WHERE rec BETWEEN ?2 AND ?3 AND col = ?4
+                """
+        ).execute(arguments: [offset, least, last, table.key[0]])
+        return Int(last - least) + 1
+    }
+
+    private static func scattered(_ table: SyncedTable, _ ord: Int) -> TidemarkError {
+        TidemarkError(
+            .internalFailure,
+            "The new records of a table were not staged in their order.",
+            fix: "Please report this.",
+            place: .init(changeSet: ord, table: table.name)
+        )
     }
 
     /// How many records a change set creates in a table.
@@ -113,8 +148,10 @@ extension StagedRequest {
     ///
     /// - Throws: ``TidemarkServer/Violation`` when one stands for nothing.
     package func nameIdentities(_ ord: Int) throws {
-        try rewriteKeys(ord)
-        if let unknown = try unknownKey(ord) { throw unknownTemporaryId(ord, unknown) }
+        if try unknownKey(ord) != nil {
+            try rewriteKeys(ord)
+            if let unknown = try unknownKey(ord) { throw unknownTemporaryId(ord, unknown) }
+        }
         try rewriteReferences(ord)
         if let unknown = try unknownReference(ord) { throw unknownTemporaryId(ord, unknown) }
     }
@@ -139,16 +176,17 @@ extension StagedRequest {
     }
 
     private func rewriteKeys(_ ord: Int) throws {
-        do {
-            try rewriteOwnKeys(ord)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw namedTwice(ord)
-        }
+        try namingTwice(ord) { try rewriteOwnKeys(ord) }
     }
 
     private func rewriteReferences(_ ord: Int) throws {
+        try namingTwice(ord) { try rewriteReferencesAndKeys(ord) }
+    }
+
+    /// Gives records other keys, of which each may be there once.
+    private func namingTwice(_ ord: Int, _ rename: () throws -> Void) throws {
         do {
-            try rewriteReferencesAndKeys(ord)
+            try rename()
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw namedTwice(ord)
         }
@@ -207,6 +245,7 @@ extension StagedRequest {
         ).execute(arguments: [ord])
     }
 
+    /// A record that still has a temporary id for a key.
     private func unknownKey(_ ord: Int) throws -> Row? {
         try Row.fetchOne(
             db.cachedStatement(

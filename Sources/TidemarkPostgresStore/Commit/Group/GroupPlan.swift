@@ -1,3 +1,4 @@
+import GRDB
 import TidemarkCore
 import TidemarkServer
 import TidemarkStore
@@ -29,9 +30,20 @@ final class GroupPlan {
         var sent: String?
     }
 
-    /// A change set that is written: as everybody receives it, as its author does, and with its new
-    /// ids alone, if these say enough.
-    typealias Body = (all: String, own: String, ids: String?)
+    /// A change set that is written.
+    struct Body {
+        /// As everybody receives it.
+        let all: String
+        /// With its new ids alone.
+        let ids: String
+        /// Whether these say enough to its author.
+        let isAsSent: Bool
+
+        /// As its author receives it.
+        func own(in db: Database) throws -> String {
+            try AuthorsCopy(whole: nil, ids: ids, logged: all).render(in: db)
+        }
+    }
 
     /// What happens to a record, and by which change set.
     struct Owner {
@@ -113,7 +125,11 @@ enum Draft {
     /// Puts in what the drafts stand for.
     ///
     /// Where ids alone do not say enough of one change set, all of them come whole.
-    static func filled(_ answer: [UInt8], _ bodies: [GroupPlan.Body]) -> [UInt8] {
+    static func filled(
+        _ answer: [UInt8],
+        _ bodies: [GroupPlan.Body],
+        in db: Database
+    ) throws -> [UInt8] {
         guard answer.contains(0) else { return answer }
         var parts = answer.split(separator: 0, omittingEmptySubsequences: false)
         let drafts = stride(from: 1, to: parts.count, by: 2).compactMap { index in
@@ -121,16 +137,16 @@ enum Draft {
                 (index: index, kind: parts[index].first, body: bodies[$0])
             }
         }
-        let isWhole = drafts.contains { $0.kind == UInt8(ascii: "i") && $0.body.ids == nil }
+        let isWhole = drafts.contains { $0.kind == UInt8(ascii: "i") && !$0.body.isAsSent }
         if isWhole, let end = GroupQuestion.end(of: echoMember, in: Array(parts[0])) {
             parts[0] = parts[0].prefix(end - echoMember.count) + parts[0].dropFirst(end)
         }
         for draft in drafts {
             let text =
                 switch draft.kind {
-                case UInt8(ascii: "i") where !isWhole: draft.body.ids ?? draft.body.own
+                case UInt8(ascii: "i") where !isWhole: draft.body.ids
                 case UInt8(ascii: "a"): draft.body.all
-                default: draft.body.own
+                default: try draft.body.own(in: db)
                 }
             parts[draft.index] = ArraySlice(text.utf8)
         }

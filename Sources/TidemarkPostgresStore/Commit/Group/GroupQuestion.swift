@@ -96,7 +96,7 @@ struct GroupQuestion: Sendable {
                 [zone, ids]
             ),
             PostgresStatement(
-                "SELECT id, device, hash, revision, body FROM tidemark.verdict WHERE zone = $1 AND id = ANY ($2::text[])",
+                "\(KeptVerdict.sql) AND v.id = ANY ($2::text[])",
                 [zone, ids]
             ),
             PostgresStatement(
@@ -133,7 +133,7 @@ struct GroupFacts {
     /// The ids that were asked about: of others nothing is known.
     var asked: Set<String> = []
     var laps: [String: Exchange] = [:]
-    var verdicts: [String: Verdict] = [:]
+    var verdicts: [String: KeptVerdict] = [:]
     var recent: [Int64: Recent] = [:]
     var fingerprints: [Int64: Fingerprint] = [:]
     /// The hash of the history up to the latest revision.
@@ -156,14 +156,7 @@ struct GroupFacts {
         for row in results[0].map({ $0 }) {
             laps[row.text(0)] = Exchange(lap: row.text(1), revision: row.integer(2) ?? 0)
         }
-        for row in results[1].map({ $0 }) {
-            verdicts[row.text(0)] = Verdict(
-                device: row[1],
-                hash: row.text(2),
-                revision: row.integer(3),
-                body: row.text(4)
-            )
-        }
+        for kept in results[1].map({ KeptVerdict($0) }) { verdicts[kept.id] = kept }
         for row in results[2].map({ $0 }) {
             recent[row.integer(0) ?? 0] = Recent(device: row[1], body: row.text(2))
         }

@@ -64,7 +64,7 @@ extension PostgresTransaction {
                     tally: answer.tally
                 )
             }
-            let body = Draft.filled(answer.body, plan.bodies)
+            let body = try Draft.filled(answer.body, plan.bodies, in: db)
             answers.append(.success(ZoneAnswer(body: body, tally: answer.tally)))
             bytes += body.count
         }
@@ -243,13 +243,13 @@ extension PostgresTransaction {
 
     /// Notes a change set as accepted.
     ///
-    /// - Returns: What stands for the author's copy until it is written.
+    /// - Returns: What stands for its new ids until it is written.
     func planLog(
         _ envelope: SyncRequest.Envelope,
         revision: Int64,
         stamp: Stamp,
         in plan: GroupPlan
-    ) throws -> String {
+    ) throws -> LoggedChangeSet {
         let renamed = try String.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -273,16 +273,15 @@ extension PostgresTransaction {
         )
         if let id = envelope.id { plan.places[id] = index }
         change(time: max(state.time, stamp.time))
-        return Draft.own(index)
+        return LoggedChangeSet(ids: Draft.ids(index))
     }
 
     /// Notes what the change set in hand has sent, so that its author need not get it back.
     ///
-    /// - Returns: What stands for its new ids alone until it is written.
-    func planEcho(_ envelope: SyncRequest.Envelope, in plan: GroupPlan) throws -> String {
-        let index = plan.planned.count - 1
-        plan.planned[index].sent = try staged.sentRecords(envelope.ord)
-        return Draft.ids(index)
+    /// - Returns: True: what it becomes is seen when it is written.
+    func planEcho(_ ord: Int, in plan: GroupPlan) throws -> Bool {
+        plan.planned[plan.planned.count - 1].sent = try staged.sentRecords(ord)
+        return true
     }
 
     // MARK: Answers

@@ -174,7 +174,7 @@ extension PostgresTransaction {
     private struct Rendered {
         let planned: GroupPlan.Planned
         let all: String
-        let own: String
+        let ids: String
         let chain: String
         let fingerprint: Fingerprint?
         let entries: String
@@ -186,13 +186,11 @@ extension PostgresTransaction {
         try load(changes.map { "[\($0.joined(separator: ","))]" })
         let envelope = answerEnvelope(planned.envelope.id, revision, planned.stamp)
         let all = try staged.renderReduced(envelope, revision: revision)
-        var (own, ids): (String?, String?)
-        if let records = planned.sent ?? planned.renamed {
-            try asAuthor(records) { ord in
-                own = try staged.renderReduced(envelope, revision: revision, authorOf: ord)
-                guard planned.sent != nil else { return }
-                ids = try staged.renderIds(envelope, ord: ord, isNamed: true)
-            }
+        let (ids, isAsSent) = try asAuthor(planned.sent ?? planned.renamed) { ord in
+            (
+                try staged.renderIds(envelope, ord: ord),
+                try planned.sent != nil && staged.isAsSent(ord, isNamed: true)
+            )
         }
         if let previous = plan.fingerprints[revision - 1] {
             let change = try RowFingerprints(db, schema: schema).reducedImages()
@@ -205,11 +203,11 @@ extension PostgresTransaction {
             body: all
         )
         plan.chain = (revision, chain)
-        plan.bodies.append((all, own ?? all, ids))
+        plan.bodies.append(.init(all: all, ids: ids, isAsSent: isAsSent))
         return Rendered(
             planned: planned,
             all: all,
-            own: own ?? all,
+            ids: ids,
             chain: chain,
             fingerprint: plan.fingerprints[revision],
             entries: try logEntries(at: revision)
@@ -229,17 +227,22 @@ extension PostgresTransaction {
     private static let authorOrd = Int(Int32.max)
 
     /// Runs `body` with the author's records in `temp.tidemark_staged`.
-    private func asAuthor(_ records: String, _ body: (_ ord: Int) throws -> Void) throws {
+    private func asAuthor<Result>(
+        _ records: String?,
+        _ body: (_ ord: Int) throws -> Result
+    ) throws -> Result {
+        guard let records else { return try body(Self.authorOrd) }
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_staged (ord, tbl, operation, key, old_key, attributes)
                 SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?2)
                 """
         ).execute(arguments: [Self.authorOrd, records])
-        try body(Self.authorOrd)
+        let result = try body(Self.authorOrd)
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(
             arguments: [Self.authorOrd]
         )
+        return result
     }
 
     // MARK: The log
@@ -276,16 +279,16 @@ extension PostgresTransaction {
             ),
             PostgresStatement(
                 """
-                INSERT INTO tidemark.verdict (zone, id, device, hash, revision, after, body)
-                SELECT $1, v.id, v.device, v.hash, v.revision, v.after::text[], v.body
+                INSERT INTO tidemark.verdict (zone, id, device, hash, revision, after, ids)
+                SELECT $1, v.id, v.device, v.hash, v.revision, v.after::text[], v.ids
                 FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[])
-                    AS v (id, device, hash, revision, after, body) WHERE v.id IS NOT NULL
+                    AS v (id, device, hash, revision, after, ids) WHERE v.id IS NOT NULL
                 """,
                 [
                     zoneName, ids, devices, PostgresArray.quoted(sets.map(\.planned.envelope.hash)),
                     revisions,
                     PostgresArray.quoted(sets.map { Self.array($0.planned.envelope.after) }),
-                    PostgresArray.quoted(sets.map(\.own)),
+                    PostgresArray.quoted(sets.map(\.ids)),
                 ]
             ),
         ]
