@@ -60,9 +60,12 @@ public enum Digest {
 /// The hash by which a change set's content is recognised.
 public enum ContentHash {
     /// SHA-256 of a text, lower-case hexadecimal.
-    public static func of(_ text: String) -> String {
-        var (hash, text) = (RunningHash(), text)
-        text.withUTF8 { hash.take(UnsafeRawBufferPointer($0)) }
+    public static func of(_ text: String) -> String { of([text]) }
+
+    /// The same of a text in pieces, which may be large.
+    package static func of(_ pieces: [String]) -> String {
+        var hash = RunningHash()
+        for var piece in pieces { piece.withUTF8 { hash.take(UnsafeRawBufferPointer($0)) } }
         return hash.text
     }
 }

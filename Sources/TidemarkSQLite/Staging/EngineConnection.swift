@@ -25,7 +25,6 @@ public enum EngineConnection {
         )
         if isPrepared != true {
             try widenCaches(of: db)
-            try db.execute(sql: "PRAGMA temp.journal_mode = MEMORY")
             try SQLFunctions.register(on: db)
             try FingerprintFunctions.register(on: db)
             try db.execute(sql: ReduceCapture.resultSQL)

@@ -45,13 +45,33 @@ package struct JSONScan {
             default: break
             }
         }
-        guard String(validating: body, as: UTF8.self) != nil else {
+        guard Self.isUTF8(body) else {
             throw TidemarkError(
                 .malformedRequest,
                 "The body is not UTF-8.",
                 fix: #"Send UTF-8; bytes that are no text travel as {"$blob":"<base64>"}."#
             )
         }
+    }
+
+    /// Looks through a body in pieces that begin with a character: to be valid, a text is made.
+    private static func isUTF8(_ body: [UInt8]) -> Bool {
+        var rest = body[...]
+        while !rest.isEmpty {
+            var piece = rest.prefix(1 << 16)
+            if piece.count < rest.count {
+                // At most the last three bytes belong to a character that goes on.
+                let whole = piece.dropLast(3)
+                piece =
+                    rest[
+                        ..<(rest[whole.endIndex...].firstIndex { $0 & 0xC0 != 0x80 }
+                            ?? rest.endIndex)
+                    ]
+            }
+            guard String(validating: piece, as: UTF8.self) != nil else { return false }
+            rest = rest[piece.endIndex...]
+        }
+        return true
     }
 
     /// Tab, line feed and carriage return; a space is no control character.

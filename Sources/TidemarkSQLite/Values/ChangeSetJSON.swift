@@ -66,27 +66,23 @@ package enum ChangeSetJSON {
                 """
             case .general: "json_quote(key)"
             }
-        let rows = try Row.fetchCursor(
-            db.cachedStatement(
-                sql: """
-                    SELECT group_concat(key) FILTER (WHERE operation = 'create') AS creates,
-                        group_concat(key) FILTER (WHERE operation = 'update') AS updates,
-                        group_concat(key) FILTER (WHERE operation = 'delete') AS deletes,
-                        group_concat(\(name) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL) AS attributes
-                    FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)
-                    """
-            ),
-            arguments: source.arguments
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT group_concat(key) FILTER (WHERE operation = 'create') AS creates,
+                    group_concat(key) FILTER (WHERE operation = 'update') AS updates,
+                    group_concat(key) FILTER (WHERE operation = 'delete') AS deletes,
+                    group_concat(\(name) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL) AS attributes
+                FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)
+                """
         )
-        while let row = try rows.next() {
-            for (start, operation) in [("{", "create"), (",", "update"), (",", "delete")] {
-                text += "\(start)\"\(operation)\":["
-                text += row["\(operation)s"] as String? ?? ""
-                text += "]"
-            }
-            text += #","attributes":{"#
-            text += row["attributes"] as String? ?? ""
-            text += "}}"
+        let rows = try Row.fetchCursor(statement, arguments: source.arguments)
+        while try rows.next() != nil {
+            let lists = RowTexts(statement)
+            text.append([
+                .init(#"{"create":["#), lists[0], .init(#"],"update":["#), lists[1],
+                .init(#"],"delete":["#), lists[2], .init(#"],"attributes":{"#), lists[3],
+                .init("}}"),
+            ])
         }
     }
 }

@@ -60,7 +60,7 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
         body: String
     ) -> String {
         // JSON has no line feed, and the device stands last: no two histories have one text.
-        ContentHash.of("\(previous)\n\(revision)\n\(body)\n\(device ?? "")")
+        ContentHash.of(["\(previous)\n\(revision)\n", body, "\n\(device ?? "")"])
     }
 }
 

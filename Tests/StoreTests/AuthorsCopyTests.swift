@@ -1,0 +1,77 @@
+import Foundation
+import StoreTestSupport
+import Testing
+import TidemarkCore
+
+/// Rule 3: what is put together again, of the log and the ids that it lacks, is what was answered
+/// at first, to the byte.
+@Suite(.serialized) struct AuthorsCopyTests {
+    private static let schema = """
+        CREATE TABLE "the team" (id INTEGER PRIMARY KEY, name TEXT DEFAULT 'none', amount REAL, photo BLOB);
+        CREATE TABLE seat (team INTEGER REFERENCES "the team", place TEXT, taken INTEGER, PRIMARY KEY (team, place));
+        CREATE TABLE tag (name TEXT PRIMARY KEY, note TEXT);
+        INSERT INTO "the team" VALUES (1, 'Kiel', 1.5, x'00ff'), (2, 'Lemgo', NULL, NULL);
+        INSERT INTO tag VALUES ('old', 'gone soon');
+        """
+
+    /// One of everything: new ids, in a composite key too, keys that need escapes, a default, an
+    /// update, a deletion.
+    private static let changeSet = #"""
+        {"id":"6f6d3a4e-0000-4000-8000-000000000001",
+         "the team":{"create":[-1,-2],"update":[1],"delete":[2],"attributes":{
+            "-1":{"name":"Köln \"am\" Rhein\n\u0001","amount":1e300,"photo":{"$blob":"AP8="}},
+            "-2":{"amount":0.1},"1":{"name":"Kiel/2"}}},
+         "seat":{"create":[[-1,"a\"b"]],"attributes":{"[-1,\"a\\\"b\"]":{"taken":9223372036854775807}}},
+         "tag":{"create":["a\\\"b","tab\t😀"],"delete":["old"],"attributes":{"tab\t😀":{"note":null}}}}
+        """#
+
+    private static func request(at revision: Int, _ members: String = "") -> String {
+        #"{"maxRevision":\#(revision),"device":"a"\#(members),"changeSets":[\#(changeSet)]}"#
+    }
+
+    /// The change sets of an answer, as they are written there.
+    private static func changeSets(_ answer: [UInt8]) throws -> String {
+        let text = String(decoding: answer, as: UTF8.self)
+        return String(text[try #require(text.range(of: #""changeSets":["#)).upperBound...])
+    }
+
+    @Test(arguments: Store.all)
+    func `rule 3: one of everything, sent again, asked for, and recalled, is the same bytes`(
+        store: Store
+    )
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
+        let first = try Self.changeSets(await zone.bytes(Self.request(at: 1)))
+        #expect(first.components(separatedBy: "__oldId__").count == 4)
+        #expect(try Self.changeSets(await zone.bytes(Self.request(at: 1))) == first)
+        #expect(try Self.changeSets(await zone.bytes(Self.request(at: 2))) == first)
+        let missed = #"{"maxRevision":1,"device":"a"}"#
+        #expect(try Self.changeSets(await zone.bytes(missed)) == first)
+        let recalled =
+            #"{"maxRevision":2,"device":"a","recall":["6f6d3a4e-0000-4000-8000-000000000001"]}"#
+        #expect(try Self.changeSets(await zone.bytes(recalled)) == first)
+    }
+
+    @Test(arguments: Store.all)
+    func `rule 3: of what is compacted a retry gets the ids, and no row`(store: Store) async throws
+    {
+        var limits = Limits.standard
+        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        let zone = try await Zone(store, Self.schema, limits: limits)
+        _ = try await zone.bytes(Self.request(at: 1))
+        for revision in 2...4 {
+            try await zone.writeOutside("UPDATE tag SET note = '\(revision)'")
+            _ = try await zone.sync(at: Int64(revision))
+        }
+        let again = try Self.changeSets(await zone.bytes(Self.request(at: 5)))
+        #expect(
+            again.hasPrefix(
+                #"{"id":"6f6d3a4e-0000-4000-8000-000000000001","revision":2,"conflict":false,"#
+            )
+        )
+        #expect(again.components(separatedBy: "__oldId__").count == 4)
+        #expect(again.contains(#""3":{"__oldId__":-1,"revision":2}"#))
+        #expect(!again.contains("Rhein") && !again.contains("tab"))
+    }
+}
