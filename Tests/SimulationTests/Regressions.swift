@@ -60,5 +60,11 @@ struct Regression: Sendable, CustomTestStringConvertible {
             found:
                 "a new row whose key is its reference kept the temporary id when nothing was rewound"
         ),
+        Regression(
+            seed: 93_520,
+            profile: .schema,
+            found:
+                "the checker forgot what only a file had in a row whose own deletion was refused"
+        ),
     ]
 }

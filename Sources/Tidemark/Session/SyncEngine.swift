@@ -17,6 +17,9 @@ import TidemarkSQLite
 /// for await event in sync.events { ... }    // conflicts, remote changes, new ids
 /// ```
 ///
+/// Observe with `ValueObservation.trackingConstantRegion` where you can: with `tracking`, GRDB has
+/// SQLite compile the engine's statements anew after each commit that it observes.
+///
 /// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()``
 /// share it.
 public actor SyncEngine {

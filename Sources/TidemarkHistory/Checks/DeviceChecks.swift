@@ -33,6 +33,8 @@ extension HistoryChecker {
         for change in changes {
             checkBefore(change, device)
             device.rows.set(change.record, change.after, rules: rules)
+            // The deletion may be refused.
+            if change.after == nil { device.gone[change.record] = change.before }
             guard device.shared.has(change.record.table) else {
                 device.hasOwnEdits = true
                 continue
@@ -63,6 +65,7 @@ extension HistoryChecker {
         (replaced.identities, replaced.own) = (model.identities, model.own)
         replaced.captured = model.captured
         (replaced.layout, replaced.shared) = (model.layout, model.shared)
+        replaced.gone = model.gone
         devices[name] = replaced
     }
 

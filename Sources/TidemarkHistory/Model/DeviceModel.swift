@@ -31,7 +31,7 @@ struct DeviceModel: Sendable {
     /// Records that do not show all that waits for them, since it did not fit when it was looked at
     /// last.
     var hiding: Set<RecordID> = []
-    /// Rows that the engine took out, as they were: what only this file has in them may come back.
+    /// Rows that were taken out, as they were: what only this file has in them may come back.
     var gone: [RecordID: Cells] = [:]
     var identities: Identities = [:]
     /// Every change set that was ever made in this file.

@@ -53,7 +53,11 @@ public enum Digest {
 
     /// Lower-case hexadecimal.
     static func hex(_ digest: some Sequence<UInt8>) -> String {
-        digest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        let digits = Array("0123456789abcdef".utf8)
+        return String(
+            decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] },
+            as: UTF8.self
+        )
     }
 }
 

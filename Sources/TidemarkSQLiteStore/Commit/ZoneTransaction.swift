@@ -14,6 +14,8 @@ package struct ZoneTransaction: StoreTransaction {
     package let now: Int64
     let staged: StagedRequest
     private let hash: String
+    /// The hash of the schema's shape, to which fingerprints belong.
+    let shape: String
 
     /// Wraps a connection that is inside an immediate transaction.
     ///
@@ -22,6 +24,7 @@ package struct ZoneTransaction: StoreTransaction {
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         (self.db, self.schema, self.now) = (db, schema, now)
         self.hash = try hash ?? SchemaText.hash(schema)
+        shape = ContentHash.of(schema.shape)
         staged = try StagedRequest(db, schema: schema)
     }
 

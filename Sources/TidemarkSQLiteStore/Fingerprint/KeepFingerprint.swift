@@ -40,6 +40,4 @@ extension ZoneTransaction {
             arguments: [revision, shape]
         ).flatMap(Fingerprint.init(hex:))
     }
-
-    private var shape: String { ContentHash.of(schema.shape) }
 }
