@@ -37,6 +37,10 @@ enum SwarmBenchmark: Benchmark {
                 }
                 var sample = try await place.counting { try await load.run() }
                 sample.wire?.requests = clients * count
+                if way != .counted {
+                    let bare = try await load.runBare().seconds
+                    sample.figures = [Figure("as many GET /healthz", bare, .seconds)]
+                }
                 let rows = sent.withLock { rows in
                     rows += clients * count
                     return rows

@@ -20,11 +20,32 @@ struct PushLoad {
 
     /// Pushes all at once, and says how long each push took.
     func run() async throws -> Sample {
+        try await connected { try await push($0, over: $1) }
+    }
+
+    /// Sends as many requests of which the server has next to nothing to do, in the same way: what
+    /// HTTP costs.
+    func runBare() async throws -> Sample {
+        try await connected { _, connections in
+            var times: [Double] = []
+            for _ in 1...count {
+                let start = ContinuousClock.now
+                _ = try await answer(HTTPClientRequest(url: "\(url)/healthz"), over: connections)
+                times.append((ContinuousClock.now - start) / .seconds(1))
+            }
+            return times
+        }
+    }
+
+    /// What a client does on its connection; says how long each request took.
+    private typealias Client = @Sendable (_ number: Int, HTTPClient) async throws -> [Double]
+
+    private func connected(_ work: @escaping Client) async throws -> Sample {
         var configuration = HTTPClient.Configuration()
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = clients
         let client = HTTPClient(configuration: configuration)
         do {
-            let sample = try await run(over: client)
+            let sample = try await run(work, over: client)
             try await client.shutdown()
             return sample
         } catch {
@@ -34,11 +55,14 @@ struct PushLoad {
         }
     }
 
-    private func run(over connections: HTTPClient) async throws -> Sample {
+    private func run(
+        _ work: @escaping Client,
+        over connections: HTTPClient
+    ) async throws -> Sample {
         let start = ContinuousClock.now
         let latencies = try await withThrowingTaskGroup(of: [Double].self) { tasks in
             for client in 1...clients {
-                tasks.addTask { try await push(client, over: connections) }
+                tasks.addTask { try await work(client, connections) }
             }
             return try await tasks.reduce(into: []) { $0 += $1 }
         }
@@ -76,6 +100,13 @@ struct PushLoad {
         var request = HTTPClientRequest(url: "\(url)/zones/\(zone)/sync")
         request.method = .POST
         request.body = .bytes(ByteBuffer(string: body))
+        return try await answer(request, over: connections)
+    }
+
+    private func answer(
+        _ request: HTTPClientRequest,
+        over connections: HTTPClient
+    ) async throws -> Data {
         let response = try await connections.execute(request, timeout: .seconds(60))
         let answer = try await response.body.collect(upTo: 64 << 20)
         try Agreement.require(response.status == .ok) { String(buffer: answer) }
