@@ -175,7 +175,15 @@ public struct SyncHandler: Sendable {
     ) throws -> [Own] {
         try zip(request.changeSets, verdicts).map { envelope, verdict in
             let kept = try verdict.body ?? envelope.id.flatMap(transaction.verdict)?.body
-            return (kept ?? "", verdict.revision)
+            guard let kept else {
+                throw TidemarkError(
+                    .internalFailure,
+                    "What became of a change set is not known a moment later.",
+                    fix: "Please report this.",
+                    place: .init(changeSet: envelope.ord, id: envelope.id)
+                )
+            }
+            return (kept, verdict.revision)
         }
     }
 
