@@ -16,12 +16,7 @@ extension PostgresTransaction {
         answer.overruled = try takeOverruled(revision: revision, author: stamp.device)
         _ = try reduce(.own)
         try logReduced(id: envelope.id, stamp: stamp, revision: revision)
-        let logged = LoggedChangeSet(
-            ids: try staged.renderIds(answer, ord: envelope.ord),
-            whole: answer.overruled.isEmpty
-                ? nil
-                : try staged.renderReduced(answer, revision: revision, authorOf: envelope.ord)
-        )
+        let logged = try staged.logged(answer, revision: revision, ord: envelope.ord)
         try keep(envelope, device: stamp.device, revision: revision, logged)
         return logged
     }

@@ -24,12 +24,7 @@ extension ZoneTransaction {
             try insertRevision(revision, envelope.id, stamp, body)
             try carryFingerprint(to: revision, adding: .none)
         }
-        let logged = LoggedChangeSet(
-            ids: try staged.renderIds(answer, ord: envelope.ord),
-            whole: answer.overruled.isEmpty
-                ? nil
-                : try staged.renderReduced(answer, revision: revision, authorOf: envelope.ord)
-        )
+        let logged = try staged.logged(answer, revision: revision, ord: envelope.ord)
         try keep(envelope, device: stamp.device, revision: revision, logged)
         return logged
     }

@@ -1,5 +1,6 @@
 import GRDB
 package import TidemarkCore
+package import TidemarkServer
 import TidemarkSQLite
 
 /// The change sets of an answer, made of what the store noted.
@@ -21,6 +22,20 @@ extension StagedRequest {
                 ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord)
             },
             in: db
+        )
+    }
+
+    /// What is to be kept of a change set that was just logged: its ids, and the author's copy
+    /// where the log and the ids do not say all of it.
+    package func logged(
+        _ envelope: AnswerEnvelope,
+        revision: Int64,
+        ord: Int
+    ) throws -> LoggedChangeSet {
+        LoggedChangeSet(
+            ids: try renderIds(envelope, ord: ord),
+            whole: envelope.overruled.isEmpty
+                ? nil : try renderReduced(envelope, revision: revision, authorOf: ord)
         )
     }
 
