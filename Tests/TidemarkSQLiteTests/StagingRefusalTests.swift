@@ -413,6 +413,29 @@ import TidemarkCore
         #expect(throws: Never.self) { try JSONScan(Array(text.utf8), limits: .standard) }
     }
 
+    @Test func `characters may lie anywhere in a large body, and half ones nowhere`() throws {
+        // A body is looked through in pieces of 64 KiB.
+        for begin in (1 << 16) - 9...(1 << 16) + 2 {
+            let text = "\"" + String(repeating: "a", count: begin - 1) + "é😀€"
+            let body = Array((text + String(repeating: "ü", count: 70_000) + "\"").utf8)
+            #expect(throws: Never.self) { try JSONScan(body, limits: .standard) }
+            for place in begin..<begin + 9 {
+                var broken = body
+                broken.remove(at: place)
+                #expect(throws: TidemarkError.self, "byte \(place)") {
+                    try JSONScan(broken, limits: .standard)
+                }
+            }
+        }
+    }
+
+    @Test func `a name with quotation marks is one name in SQL`() {
+        #expect(SQLText.name("a\"b\"") == "\"a\"\"b\"\"\"")
+        #expect(SQLText.name("Ölstand") == "\"Ölstand\"")
+        #expect(SQLText.literal("it's 'so'") == "'it''s ''so'''")
+        #expect(SQLText.literal("") == "''")
+    }
+
     @Test(arguments: [[0xFF], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80]])
     func `a body that is not UTF-8 is refused with advice`(bytes: [UInt8]) throws {
         let body = Array(#"[{"teams":{"create":[-1],"attributes":{"-1":{"name":""#.utf8)
