@@ -22,8 +22,10 @@ extension PostgresTransaction {
     }
 
     func isAsSent(_ ord: Int) throws -> Bool {
-        if let plan { return try planEcho(ord, in: plan) }
-        return try staged.isAsSent(ord)
+        guard let plan else { return try staged.isAsSent(ord) }
+        // What it becomes is seen when it is written.
+        try planSent(ord, in: plan)
+        return true
     }
 
     func authorsCopy(

@@ -55,8 +55,8 @@ package struct AuthorsCopy: Sendable {
         """
     }
 
-    /// A change set of which `parts` says how the tables are written, given the condition under
-    /// which they have parts.
+    /// A change set of which `part` says how the tables are written that meet the condition; the
+    /// others stay as they are.
     private static func changeSet(_ json: String, part: String, where condition: String) -> String {
         """
         SELECT '{' || group_concat(json_quote(m.key) || ':' || CASE

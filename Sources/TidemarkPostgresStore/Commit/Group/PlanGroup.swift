@@ -277,11 +277,8 @@ extension PostgresTransaction {
     }
 
     /// Notes what the change set in hand has sent, so that its author need not get it back.
-    ///
-    /// - Returns: True: what it becomes is seen when it is written.
-    func planEcho(_ ord: Int, in plan: GroupPlan) throws -> Bool {
+    func planSent(_ ord: Int, in plan: GroupPlan) throws {
         plan.planned[plan.planned.count - 1].sent = try staged.sentRecords(ord)
-        return true
     }
 
     // MARK: Answers
