@@ -133,7 +133,7 @@ public struct TidemarkServerApplication: Sendable {
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) -> some ApplicationProtocol {
         Application(
-            router: router(readiness),
+            responder: ShallowResponder(inner: router(readiness).buildResponder()),
             server: .http1(
                 configuration: .init(
                     additionalChannelHandlers: [

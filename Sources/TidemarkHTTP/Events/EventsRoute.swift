@@ -21,6 +21,11 @@ struct EventsRoute {
 
     init(service: any SyncService) { self.service = service }
 
+    /// Whether a request is one for events, in whatever zone.
+    static func isAsked(by request: Request) -> Bool {
+        request.method == .get && request.uri.path.hasSuffix("/events")
+    }
+
     /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
         -> Response
