@@ -69,9 +69,13 @@ let package = Package(
             ]
         ),
         .target(
+            name: "CSQLiteConfig",
+            dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]
+        ),
+        .target(
             name: "TidemarkSQLiteStore",
             dependencies: [
-                "TidemarkCore", "TidemarkSQLite", "TidemarkGzip", "TidemarkServer",
+                "CSQLiteConfig", "TidemarkCore", "TidemarkSQLite", "TidemarkGzip", "TidemarkServer",
                 "TidemarkStore",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]

@@ -63,6 +63,7 @@ public final class EmbeddedStore: SyncService {
         now: (@Sendable () -> Int64)? = nil,
         metrics: ServerMetrics = ServerMetrics()
     ) throws {
+        StatementJournals.keepInMemory
         (self.path, self.limits) = (path, limits)
         let fanOut = FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut

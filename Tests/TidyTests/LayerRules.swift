@@ -9,7 +9,8 @@ enum Layers {
         "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkBench",
         "TidemarkCLI",
     ]
-    static let inOrder = ["CZlib", "CLibPQ", "CHiredis", faults] + client + server + tools
+    static let inOrder =
+        ["CZlib", "CLibPQ", "CHiredis", "CSQLiteConfig", faults] + client + server + tools
 
     /// The disk that fails on demand; nothing that ships in an app or a server may reach it.
     static let faults = "CFaultVFS"

@@ -1,0 +1,8 @@
+#include "CSQLiteConfig.h"
+
+#include <sqlite3.h>
+
+int tidemark_keep_statement_journals(int bytes)
+{
+    return sqlite3_config(SQLITE_CONFIG_STMTJRNL_SPILL, bytes);
+}
