@@ -30,6 +30,7 @@ public final class EmbeddedStore: SyncService {
     let limits: Limits
     private let watch: OutsideWatch
     private let handler: SyncHandler
+    private let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let pulls: Pulls
 
@@ -95,12 +96,13 @@ public final class EmbeddedStore: SyncService {
         }
         self.file = file
         let handler = GroupHandler(limits: limits)
-        committer = GroupCommitter(limits: limits, metrics: metrics) { _, group in
+        commit = { _, group in
             try await file.inTransaction { transaction, _ in
                 let results = try handler.handle(group, in: transaction)
                 return (results, GroupHandler.isWorthCommitting(results) ? .commit : .rollback)
             }
         }
+        committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
         pulls = try Pulls(
             limits: limits,
             metrics: metrics,
@@ -116,6 +118,15 @@ public final class EmbeddedStore: SyncService {
         try check(zone)
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
         return try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
+    }
+
+    /// Answers requests as one group, in their order: at least the first.
+    package func sync(zone: String, together bodies: [[UInt8]]) async throws
+        -> [Result<[UInt8], any Error>]
+    {
+        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in
+            result.map(\.body)
+        }
     }
 
     /// What is new for a device that has the rows of a tag.

@@ -87,6 +87,16 @@ package final class Zone: Sendable {
         try await service.sync(zone: "main", body: Array(body.utf8))
     }
 
+    /// Sends bodies as one group, and returns what each is answered.
+    package func together(_ bodies: [String]) async throws -> [Result<[UInt8], any Error>] {
+        let bodies = bodies.map { Array($0.utf8) }
+        if let store = service as? EmbeddedStore {
+            return try await store.sync(zone: "main", together: bodies)
+        }
+        guard let store = service as? PostgresStore else { return [] }
+        return try await store.sync(zone: "main", together: bodies)
+    }
+
     /// Sends a body and reads the answer.
     package func sync(_ body: String) async throws -> Answer {
         try Answer(try await bytes(body))

@@ -6,13 +6,13 @@ import TidemarkStore
 
 /// Permanent ids: given in the commit that creates the records.
 extension PostgresTransaction {
-    func recallIdentities(device: String?) throws {
-        guard let device else { return }
-        var wanted = try staged.wantedIdentities()
+    func recallIdentities(_ request: SyncRequest) throws {
+        guard let device = request.device else { return }
+        var wanted = try staged.wantedIdentities(request)
         // Of those that the request creates, the map says only whether they were used before, which
         // it says when they are written into it, too.
         if plan != nil, !wanted.isEmpty {
-            let created = Set(try createdIdentities())
+            let created = Set(try createdIdentities(request))
             wanted.removeAll { created.contains(.init(table: $0.table, key: "\($0.temporary)")) }
         }
         guard !wanted.isEmpty else { return }
@@ -34,14 +34,15 @@ extension PostgresTransaction {
         ).execute(arguments: [found])
     }
 
-    private func createdIdentities() throws -> [StagedRequest.RecordName] {
+    private func createdIdentities(_ request: SyncRequest) throws -> [StagedRequest.RecordName] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT tbl, key FROM temp.tidemark_staged
-                    WHERE operation = 'create' AND key LIKE '-%'
+                    WHERE ord BETWEEN ? AND ? AND operation = 'create' AND key LIKE '-%'
                     """
-            )
+            ),
+            arguments: [request.changeSets.first?.ord, request.changeSets.last?.ord]
         ).map { .init(table: $0["tbl"], key: $0["key"]) }
     }
 

@@ -171,8 +171,23 @@ final class PostgresTransaction: StoreTransaction {
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
         try PostgresText.refuseMisfits(in: db)
-        try plan(request)
         return request
+    }
+
+    func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
+        guard let requests = try staged.stage(together: bodies, limits: limits) else { return nil }
+        do {
+            try PostgresText.refuseMisfits(in: db)
+            return requests
+        } catch is TidemarkError {
+            // Whose body it is in is told when that is staged by itself.
+            return nil
+        }
+    }
+
+    func turn(to request: SyncRequest) throws {
+        try staged.turn()
+        try plan(request)
     }
 
     func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {

@@ -43,11 +43,43 @@ package struct ChangeSetStaging {
         hashes = bulk?.hashes ?? [:]
     }
 
+    /// Looks through short bodies, whose change sets are staged together by ``stage(lists:)``.
+    package init(together bodies: [[UInt8]], limits: Limits, in db: Database) throws {
+        let scans = try bodies.map { try JSONScan($0, limits: limits) }
+        (self.db, strangers, outline, hashes) = (db, .refuse, "", [:])
+        hasUnicodeEscapes = scans.contains(where: \.hasUnicodeEscapes)
+        try StagingTables.clear(in: db)
+    }
+
     /// Stages every change set of a JSON array, which is the body's outline or a member of it.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` naming the first thing that is wrong.
     package func stage(changeSets: String) throws {
-        try stageSets(changeSets)
+        try stageSets("SELECT key, type, value FROM json_each(?)", of: changeSets)
+        try stageRows()
+    }
+
+    /// Stages the change sets of several JSON arrays; each is known by ``ord(_:of:)``.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError``, whose place is not that in any of the arrays.
+    package func stage(lists: [String]) throws {
+        try stageSets(
+            """
+            SELECT l.key << \(Self.listShift) | s.key AS key, s.type, s.value
+            FROM json_each(?) AS l, json_each(l.value) AS s
+            """,
+            of: "[\(lists.joined(separator: ","))]"
+        )
+        try stageRows()
+    }
+
+    /// The number of the change set at an index of one of several lists.
+    package static func ord(_ index: Int, of list: Int) -> Int { list << listShift | index }
+
+    /// More change sets than that no list has.
+    private static let listShift = 20
+
+    private func stageRows() throws {
         try stageTables()
         try StagedBulk.parseOutline(hasUnicodeEscapes: hasUnicodeEscapes, in: db)
         try stageRecords()
@@ -61,20 +93,17 @@ package struct ChangeSetStaging {
 
     // MARK: Envelope
 
-    private func stageSets(_ json: String) throws {
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO temp.tidemark_staged_set (ord, json)
-                SELECT key, value FROM json_each(?) WHERE type = 'object'
-                """
-        ).execute(arguments: [json])
-        let staged = db.changesCount
-        let total =
-            try Int.fetchOne(
-                db.cachedStatement(sql: "SELECT json_array_length(?)"),
-                arguments: [json]
-            ) ?? 0
-        guard staged == total else {
+    /// `source` is a query for the elements of `json`.
+    private func stageSets(_ source: String, of json: String) throws {
+        do {
+            // A change set that is no object has no text, and is refused by the table.
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO temp.tidemark_staged_set (ord, json)
+                    SELECT key, iif(type = 'object', value, NULL) FROM (\(source))
+                    """
+            ).execute(arguments: [json])
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw TidemarkError(
                 .malformedRequest,
                 "An element of changeSets is not an object.",

@@ -1,14 +1,14 @@
 import GRDB
 import TidemarkCore
-import TidemarkServer
+package import TidemarkServer
 import TidemarkSQLite
 import TidemarkStore
 
 /// Permanent ids: given in the commit that creates the records.
 extension ZoneTransaction {
-    package func recallIdentities(device: String?) throws {
-        guard let device else { return }
-        let wanted = try staged.wantedIdentities().map {
+    package func recallIdentities(_ request: SyncRequest) throws {
+        guard let device = request.device else { return }
+        let wanted = try staged.wantedIdentities(request).map {
             "[\(ChangeSetJSON.quote($0.table)),\($0.temporary)]"
         }
         guard !wanted.isEmpty else { return }

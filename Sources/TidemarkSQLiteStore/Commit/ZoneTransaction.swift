@@ -32,6 +32,12 @@ package struct ZoneTransaction: StoreTransaction {
         try staged.stage(body, limits: limits)
     }
 
+    package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
+        try staged.stage(together: bodies, limits: limits)
+    }
+
+    package func turn(to request: SyncRequest) throws { try staged.turn() }
+
     package func zone() throws -> ZoneState {
         guard
             let row = try Row.fetchOne(

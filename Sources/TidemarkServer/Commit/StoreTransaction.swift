@@ -32,6 +32,15 @@ public protocol StoreTransaction {
     /// Parses a body, checks every name, key and value in it, and stages its rows.
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest
 
+    /// Does the same for several bodies in one go, for as many statements as one takes.
+    ///
+    /// - Returns: Nil when something is wrong with one of them, which staging each by itself will
+    ///   tell.
+    func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]?
+
+    /// Begins with a staged request: of what was said to the ones before it, nothing counts.
+    func turn(to request: SyncRequest) throws
+
     /// Takes changes that other programs made in the tables into the log, as one revision if there
     /// are any.
     func absorbOutsideChanges() throws
@@ -53,9 +62,9 @@ public protocol StoreTransaction {
     /// - Throws: `predecessorMissing` when one is unknown.
     func ancestry(of ids: [String]) throws -> Ancestry
 
-    /// Makes temporary ids known that the device's earlier change sets were given permanent ones
-    /// for.
-    func recallIdentities(device: String?) throws
+    /// Makes temporary ids known that the request names, and that its device's earlier change sets
+    /// were given permanent ones for.
+    func recallIdentities(_ request: SyncRequest) throws
 
     /// Runs one of several requests that share this transaction; when it throws, everything it did
     /// is undone, and its error returned.

@@ -26,15 +26,15 @@ public struct SyncHandler: Sendable {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused whole.
     public func handle(_ body: [UInt8], in transaction: some StoreTransaction) throws -> String {
-        try answer(body, in: transaction).text
+        try answer(transaction.stage(body, limits: limits), in: transaction).text
     }
 
-    /// Answers a request, and says in numbers what it was about.
+    /// Answers a staged request, and says in numbers what it was about.
     func answer(
-        _ body: [UInt8],
+        _ request: SyncRequest,
         in transaction: some StoreTransaction
     ) throws -> (text: String, tally: SyncTally) {
-        let request = try transaction.stage(body, limits: limits)
+        try transaction.turn(to: request)
         try transaction.absorbOutsideChanges()
         if let question = request.question {
             return (try answer(question, of: request, in: transaction), SyncTally())
@@ -43,7 +43,7 @@ public struct SyncHandler: Sendable {
         try admit(request, to: start, in: transaction)
         let missed = try catchUp(request, at: start, in: transaction)
         let echo = missed.isEmpty ? request.echo : .all
-        try transaction.recallIdentities(device: request.device)
+        try transaction.recallIdentities(request)
 
         var verdicts: [Outcome] = []
         var accepted: [Int64] = []
@@ -159,7 +159,7 @@ public struct SyncHandler: Sendable {
         do {
             return try body()
         } catch var error as TidemarkError {
-            error.place.changeSet = envelope.ord
+            error.place.changeSet = envelope.index
             error.place.id = envelope.id
             throw error
         }
@@ -180,7 +180,7 @@ public struct SyncHandler: Sendable {
                     .internalFailure,
                     "What became of a change set is not known a moment later.",
                     fix: "Please report this.",
-                    place: .init(changeSet: envelope.ord, id: envelope.id)
+                    place: .init(changeSet: envelope.index, id: envelope.id)
                 )
             }
             return (kept, verdict.revision)

@@ -6,8 +6,10 @@ public import TidemarkCore
 public struct SyncRequest: Hashable, Sendable {
     /// One incoming change set, without its rows.
     public struct Envelope: Hashable, Sendable {
-        /// Its index in the request, by which the store knows its staged rows.
+        /// The number by which the store knows its staged rows.
         public let ord: Int
+        /// Its index in the request.
+        public let index: Int
         /// The id that makes a retry harmless, in lower case; nil in the short form.
         public let id: String?
         /// The ids of the change sets that this one depends on.
@@ -18,9 +20,16 @@ public struct SyncRequest: Hashable, Sendable {
         public let time: Int64?
 
         /// Makes an envelope.
-        public init(ord: Int, id: String?, after: [String], hash: String, time: Int64? = nil) {
-            (self.ord, self.id, self.after, self.hash) = (ord, id, after, hash)
-            self.time = time
+        public init(
+            ord: Int,
+            index: Int,
+            id: String?,
+            after: [String],
+            hash: String,
+            time: Int64? = nil
+        ) {
+            (self.ord, self.index, self.id) = (ord, index, id)
+            (self.after, self.hash, self.time) = (after, hash, time)
         }
     }
 

@@ -7,16 +7,22 @@ public import TidemarkCore
 /// before the commit answers nobody, and whoever asks again finds either nothing done or the stored
 /// verdict. Each request is in a savepoint of its own, each of its change sets in another one
 /// inside: a request that is refused whole undoes only what it did itself.
+///
+/// What is short is staged in one go, since a request with one small change set costs as many
+/// statements there as one with a thousand. Where something is wrong with one of them, each is
+/// staged by itself, and only that one is refused.
 public struct GroupHandler: Sendable {
     private let sync: SyncHandler
     private let comparison: ComparisonHandler
-    private let answerBytesMax: Int
+    private let limits: Limits
+    /// Requests up to so many bytes are staged together.
+    private static let shortBytesMax = 8 << 10
 
     /// Makes a handler with limits.
     public init(limits: Limits = .standard) {
         sync = SyncHandler(limits: limits)
         comparison = ComparisonHandler(limits: limits)
-        answerBytesMax = limits.groupBytesMax
+        self.limits = limits
     }
 
     /// Answers a group in its order.
@@ -29,13 +35,36 @@ public struct GroupHandler: Sendable {
         in transaction: some StoreTransaction
     ) throws -> [Result<ZoneAnswer, any Error>] {
         var (results, bytes) = ([Result<ZoneAnswer, any Error>](), 0)
-        for request in group {
-            if bytes >= answerBytesMax { break }
-            let result = try transaction.isolated { try answer(request, in: transaction) }
-            if case .success(let answer) = result { bytes += answer.body.count }
-            results.append(result)
+        for run in Self.runs(of: group) where bytes < limits.groupBytesMax {
+            let staged =
+                run.count > 1
+                ? try transaction.stage(together: run.map(\.body), limits: limits) : nil
+            for (place, request) in run.enumerated() where bytes < limits.groupBytesMax {
+                let result = try transaction.isolated {
+                    try answer(request, staged: staged?[place], in: transaction)
+                }
+                if case .success(let answer) = result { bytes += answer.body.count }
+                results.append(result)
+            }
         }
         return results
+    }
+
+    /// A group in parts that are staged in one go: short requests, one behind the other, or any
+    /// other by itself.
+    private static func runs(of group: [ZoneRequest]) -> [ArraySlice<ZoneRequest>] {
+        let isShort = { (request: ZoneRequest) in
+            request.kind == .sync && request.body.count <= shortBytesMax
+        }
+        var runs: [ArraySlice<ZoneRequest>] = []
+        for (place, request) in group.enumerated() {
+            if let last = runs.last, isShort(request), isShort(group[last.startIndex]) {
+                runs[runs.count - 1] = group[last.startIndex...place]
+            } else {
+                runs.append(group[place...place])
+            }
+        }
+        return runs
     }
 
     /// Whether a transaction with these results has done anything: where all of a group were
@@ -46,11 +75,13 @@ public struct GroupHandler: Sendable {
 
     private func answer(
         _ request: ZoneRequest,
+        staged: SyncRequest?,
         in transaction: some StoreTransaction
     ) throws -> ZoneAnswer {
         switch request.kind {
         case .sync:
-            let (text, tally) = try sync.answer(request.body, in: transaction)
+            let staged = try staged ?? transaction.stage(request.body, limits: limits)
+            let (text, tally) = try sync.answer(staged, in: transaction)
             return ZoneAnswer(body: Array(text.utf8), tally: tally)
         case .fingerprints:
             return ZoneAnswer(

@@ -15,17 +15,42 @@ extension StagedRequest {
             in: db
         )
         try staging.stage(changeSets: envelope.changeSets)
-        try refuseTimes()
-        try refuseForeignIds()
-        try refuseOldIds()
         return try envelope.request(bringing: envelopes(staging, limits))
     }
 
-    /// Reads id and `after` of each staged change set.
+    /// Does the same for several short bodies in one go; nil when something is wrong with one of
+    /// them.
+    package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
+        do {
+            let staging = try ChangeSetStaging(together: bodies, limits: limits, in: db)
+            let requests = try bodies.map { try RequestEnvelope($0, limits: limits, in: db) }
+            try staging.stage(lists: requests.map(\.changeSets))
+            var sets = try envelopes(staging, limits)[...]
+            return try requests.enumerated().map { list, request in
+                let first = ChangeSetStaging.ord(0, of: list)
+                let own = sets.prefix { $0.ord < ChangeSetStaging.ord(0, of: list + 1) }
+                sets = sets.dropFirst(own.count)
+                return try request.request(bringing: own.map { $0.counted(from: first) })
+            }
+        } catch is TidemarkError {
+            // What it is, and in whose body, is told when that is staged by itself.
+            return nil
+        }
+    }
+
+    /// Forgets what temporary ids stand for in another request.
+    package func turn() throws {
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
+    }
+
+    /// Checks what is a change set's own, and reads id and `after` of each.
     private func envelopes(
         _ staging: ChangeSetStaging,
         _ limits: Limits
     ) throws -> [SyncRequest.Envelope] {
+        try refuseTimes()
+        try refuseForeignIds()
+        try refuseOldIds()
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -45,10 +70,14 @@ extension StagedRequest {
             )
         }
         return try rows.map { row in
-            let after = try String.fetchAll(
-                db.cachedStatement(sql: "SELECT coalesce(lower(value), '') FROM json_each(?)"),
-                arguments: [row["after"]]
-            )
+            let list: String = row["after"]
+            let after =
+                list == "[]"
+                ? []
+                : try String.fetchAll(
+                    db.cachedStatement(sql: "SELECT coalesce(lower(value), '') FROM json_each(?)"),
+                    arguments: [list]
+                )
             let id: String? = row["id"]
             guard ([id].compactMap { $0 } + after).allSatisfy({ UUID(uuidString: $0) != nil }),
                 ["text", nil].contains(row["id_type"] as String?),
@@ -64,6 +93,7 @@ extension StagedRequest {
             }
             return SyncRequest.Envelope(
                 ord: row["ord"],
+                index: row["ord"],
                 id: id,
                 after: after,
                 hash: staging.hash(of: row["ord"], staged: row["json"]),
@@ -131,5 +161,12 @@ extension StagedRequest {
                 column: "__oldId__"
             )
         )
+    }
+}
+
+extension SyncRequest.Envelope {
+    /// The same, with its index counted from the first change set of its request.
+    fileprivate func counted(from first: Int) -> Self {
+        Self(ord: ord, index: ord - first, id: id, after: after, hash: hash, time: time)
     }
 }

@@ -16,21 +16,27 @@ extension StagedRequest {
         package let temporary: Int64
     }
 
-    /// The temporary ids that the request names but does not create.
-    package func wantedIdentities() throws -> [WantedIdentity] {
-        try Row.fetchAll(
+    /// The temporary ids that a request refers to, or names without creating their records.
+    package func wantedIdentities(_ request: SyncRequest) throws -> [WantedIdentity] {
+        guard let first = request.changeSets.first?.ord, let last = request.changeSets.last?.ord
+        else { return [] }
+        return try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT DISTINCT r.parent AS tbl, c.value AS temporary
-                    FROM temp.tidemark_reference AS r CROSS JOIN temp.tidemark_staged AS s ON s.tbl = r.tbl
+                    FROM temp.tidemark_reference AS r
+                        CROSS JOIN temp.tidemark_staged AS s INDEXED BY tidemark_staged_by_set
+                            ON s.ord BETWEEN ?1 AND ?2 AND s.tbl = r.tbl
                         CROSS JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec AND c.col = r.col
                     WHERE typeof(c.value) = 'integer' AND c.value < 0
                     UNION
                     SELECT s.tbl, CAST(s.key AS INTEGER)
                     FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
-                    WHERE t.kind = 'integer' AND s.operation <> 'create' AND s.key LIKE '-%'
+                    WHERE s.ord BETWEEN ?1 AND ?2 AND t.kind = 'integer' AND s.operation <> 'create'
+                        AND s.key LIKE '-%'
                     """
-            )
+            ),
+            arguments: [first, last]
         ).map { WantedIdentity(table: $0["tbl"], temporary: $0["temporary"]) }
     }
 
@@ -152,8 +158,10 @@ extension StagedRequest {
             try rewriteKeys(ord)
             if let unknown = try unknownKey(ord) { throw unknownTemporaryId(ord, unknown) }
         }
-        try rewriteReferences(ord)
-        if let unknown = try unknownReference(ord) { throw unknownTemporaryId(ord, unknown) }
+        if try unknownReference(ord) != nil {
+            try rewriteReferences(ord)
+            if let unknown = try unknownReference(ord) { throw unknownTemporaryId(ord, unknown) }
+        }
     }
 
     /// Puts permanent ids wherever a change set that was refused names temporary ones that are
