@@ -33,7 +33,7 @@ release: setup ## Build everything optimised
 	@$(STAGE) "Building (release)" swift build -c release
 
 test: setup lint ## Set up, lint, build and run every test
-	@$(STAGE) "Building the package and its tests" swift build --build-tests
+	@$(STAGE) "Building the package and its tests" Scripts/without-warnings.sh swift build --build-tests
 	@$(STAGE) "Running the quick tests" swift test --skip-build $(QUICK:%=--filter %)
 	@$(STAGE) "Simulating worlds" swift test --skip-build --filter SimulationTests
 	@$(STAGE) "Running the other tests" $(SERVICES) swift test --skip-build $(QUICK:%=--skip %) \
@@ -58,11 +58,11 @@ bench: setup ## Measure every job beside the engine underneath, on both stores
 		$(SERVICES) bash -c '"$$0" bench join catchup push swarm latency badnet idle fanout repair memory --store "$$TIDEMARK_POSTGRES"' "$$program"
 
 kills: setup ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
-	@$(STAGE) "Building the package and its tests" swift build --build-tests
+	@$(STAGE) "Building the package and its tests" Scripts/without-warnings.sh swift build --build-tests
 	@TIDEMARK_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) swift test --skip-build --filter KillTests
 
 node-kills: setup ## End nodes, backends and PostgreSQL KILLS times (1000), and lose nothing
-	@$(STAGE) "Building the package and its tests" swift build --build-tests
+	@$(STAGE) "Building the package and its tests" Scripts/without-warnings.sh swift build --build-tests
 	@TIDEMARK_NODE_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) swift test --skip-build --filter NodeKillTests
 
 demo: setup ## Sync a world of cities between three devices, and prove it

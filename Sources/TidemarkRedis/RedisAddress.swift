@@ -1,5 +1,5 @@
 import Foundation
-package import TidemarkCore
+import TidemarkCore
 
 /// Where a Redis or Valkey is: `redis://[[user]:password@]host[:port][/database]`.
 package struct RedisAddress: Hashable, Sendable {

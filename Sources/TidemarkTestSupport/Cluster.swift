@@ -1,6 +1,6 @@
 public import Foundation
 import GRDB
-public import Tidemark
+import Tidemark
 public import TidemarkCore
 public import TidemarkSQLiteStore
 public import TidemarkServer

@@ -1,4 +1,4 @@
-public import Foundation
+import Foundation
 
 /// A door that stands open until somebody closes it, for a store to stand still before.
 ///

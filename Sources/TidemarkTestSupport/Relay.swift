@@ -180,14 +180,15 @@ extension TCPRelay {
     }
 
     private func connect(on eventLoop: any EventLoop) -> EventLoopFuture<any Channel> {
-        let bootstrap = ClientBootstrap(group: eventLoop)
-            .channelOption(ChannelOptions.autoRead, value: false)
-            .channelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
-        guard delay > .zero else { return bootstrap.connect(host: targetHost, port: targetPort) }
+        let connect = { @Sendable in
+            ClientBootstrap(group: eventLoop)
+                .channelOption(ChannelOptions.autoRead, value: false)
+                .channelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
+                .connect(host: self.targetHost, port: self.targetPort)
+        }
+        guard delay > .zero else { return connect() }
         // There and back, before anything can be said.
-        return eventLoop.flatScheduleTask(in: delay * 2) {
-            bootstrap.connect(host: self.targetHost, port: self.targetPort)
-        }.futureResult
+        return eventLoop.flatScheduleTask(in: delay * 2, connect).futureResult
     }
 
     /// Counts, lets those go that waited to be overtaken, and wakes who waits for a fault.

@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 
 /// An answer as any JSON library reads it.
 package struct Answer {

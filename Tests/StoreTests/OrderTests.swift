@@ -77,7 +77,7 @@ import TidemarkCore
             seen += answer.revisions
             revision = try #require(answer.maxRevision)
             #expect(answer.revisions.last == revision)
-            isMore = try #require(answer.more)
+            isMore = try #require(answer.more as Bool?)
         }
         #expect(seen == Array(2...revision))
         #expect(try await zone.revision() == Int64(revision))

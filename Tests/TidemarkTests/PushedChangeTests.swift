@@ -51,7 +51,7 @@ import TidemarkTestSupport
         let place = try await Place()
         for text in ["one", "two", "three"] {
             let change = try await place.hear("UPDATE notes SET text = '\(text)' WHERE id = 1")
-            try await place.ben.engine.sync(told: try #require(change))
+            try await place.ben.engine.sync(told: change)
             #expect(try await place.ben.rows("SELECT text FROM notes WHERE id = 1") == [text])
         }
         #expect(place.questions == 0)
@@ -64,10 +64,10 @@ import TidemarkTestSupport
         let place = try await Place()
         let first = try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1")
         let second = try await place.hear("UPDATE notes SET text = 'two' WHERE id = 1")
-        try await place.ben.engine.sync(told: try #require(second))
+        try await place.ben.engine.sync(told: second)
         #expect(try await place.ben.rows("SELECT text FROM notes WHERE id = 1") == ["two"])
         #expect(place.questions == 1)
-        try await place.ben.engine.sync(told: try #require(first))
+        try await place.ben.engine.sync(told: first)
         #expect(try await place.ben.rows("SELECT text FROM notes WHERE id = 1") == ["two"])
         #expect(place.questions == 2)
     }
@@ -77,7 +77,7 @@ import TidemarkTestSupport
         let place = try await Place()
         let change = try await place.hear("UPDATE notes SET text = 'hers' WHERE id = 1")
         try await place.ben.write("UPDATE notes SET text = 'his' WHERE id = 2")
-        try await place.ben.engine.sync(told: try #require(change))
+        try await place.ben.engine.sync(told: change)
         #expect(try await place.ben.rows("SELECT text FROM notes") == ["hers", "his"])
         try await place.cluster.converge(place.anna, place.ben)
     }
@@ -88,7 +88,7 @@ import TidemarkTestSupport
         let place = try await Place()
         let change = try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1")
         _ = try await place.hear("UPDATE notes SET text = 'two' WHERE id = 1")
-        async let told: Void = place.ben.engine.sync(told: try #require(change))
+        async let told: Void = place.ben.engine.sync(told: change)
         try await place.ben.engine.sync()
         try await told
         #expect(try await place.ben.rows("SELECT text FROM notes WHERE id = 1") == ["two"])

@@ -1,7 +1,7 @@
 import Foundation
 package import GRDB
 import Synchronization
-package import TidemarkCore
+import TidemarkCore
 
 /// Notes where the app's own transactions end, so that each becomes a change set, and wakes the
 /// background loop for them, or for what the server hints at.

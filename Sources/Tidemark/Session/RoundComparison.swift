@@ -1,5 +1,5 @@
 package import GRDB
-package import TidemarkCore
+import TidemarkCore
 
 /// A comparison of the rows, within a sync or for its own sake.
 extension SyncRound {

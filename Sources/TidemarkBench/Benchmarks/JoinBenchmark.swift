@@ -81,7 +81,7 @@ enum JoinBenchmark: Benchmark {
     private static func unpack(_ packed: [UInt8], to path: String) throws -> Sample {
         try Sample.time {
             let bytes = try gunzip(packed, bytesMax: 4 << 30)
-            FileManager.default.createFile(atPath: path, contents: Data(bytes))
+            try Data(bytes).write(to: URL(filePath: path))
             let file = try FileHandle(forUpdating: URL(filePath: path))
             try file.synchronize()
             try file.close()

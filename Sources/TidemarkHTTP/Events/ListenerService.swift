@@ -14,7 +14,7 @@ struct ListenerService: Service {
 
     func run() async throws {
         let pause = Duration.milliseconds(service.fanOut.tickMilliseconds)
-        try await cancelWhenGracefulShutdown {
+        await cancelWhenGracefulShutdown {
             await withDiscardingTaskGroup { group in
                 // A look may have to wait for the store, a sign of life may not.
                 group.addTask { await repeated(every: pause) { service.fanOut.tick() } }

@@ -215,7 +215,7 @@ enum PostgresText {
     /// A number in a column where texts may be, too: an integer if it is one.
     private static func numeric(_ number: Double) -> String {
         if number.isInfinite { return number < 0 ? "-1e999" : "1e999" }
-        let isSmall = abs(number) < 9_223_372_036_854_775_807
+        let isSmall = abs(number) < 9_223_372_036_854_775_808
         return (isSmall ? Int64(exactly: number).map(String.init) : nil) ?? number.description
     }
 

@@ -1,6 +1,6 @@
 package import GRDB
 package import TidemarkCore
-package import TidemarkServer
+import TidemarkServer
 import TidemarkSQLite
 package import TidemarkStore
 

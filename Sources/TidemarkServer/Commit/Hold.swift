@@ -1,4 +1,4 @@
-public import TidemarkCore
+import TidemarkCore
 
 /// A request that waits for news: long polling.
 public struct Hold: Hashable, Sendable {

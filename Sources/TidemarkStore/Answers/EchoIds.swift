@@ -1,6 +1,6 @@
 import GRDB
 import TidemarkCore
-package import TidemarkServer
+import TidemarkServer
 import TidemarkSQLite
 
 /// The short answer to a change set: what its author wrote is what the rows have become, so only

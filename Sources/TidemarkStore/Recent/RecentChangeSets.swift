@@ -1,5 +1,5 @@
 import TidemarkCore
-package import TidemarkServer
+import TidemarkServer
 
 /// A zone's latest change sets, in memory: what most devices miss.
 ///

@@ -1,4 +1,4 @@
-package import TidemarkCore
+import TidemarkCore
 
 /// A cache of change sets that several servers share, outside of their processes.
 ///
