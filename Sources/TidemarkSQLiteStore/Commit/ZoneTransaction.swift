@@ -103,20 +103,20 @@ package struct ZoneTransaction: StoreTransaction {
         return try inSavepoint(body)
     }
 
+    /// As GRDB's own, which compiles its statements anew each time.
     private func inSavepoint<Result>(_ body: () throws -> Result) throws -> Result {
-        var result: Result?
-        try db.inSavepoint {
-            result = try body()
-            return .commit
+        let release = "RELEASE SAVEPOINT tidemark"
+        try db.cachedStatement(sql: "SAVEPOINT tidemark").execute()
+        do {
+            let result = try body()
+            try db.cachedStatement(sql: release).execute()
+            return result
+        } catch  where db.isInsideTransaction {
+            // Where this fails nobody knows what is undone, so that error is the transaction's.
+            try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
+            try db.cachedStatement(sql: release).execute()
+            throw error
         }
-        guard let result else {
-            throw TidemarkError(
-                .internalFailure,
-                "A savepoint ended without a result.",
-                fix: "Please report this."
-            )
-        }
-        return result
     }
 
     // MARK: Verdicts

@@ -16,28 +16,29 @@ extension StagedRequest {
         package let temporary: Int64
     }
 
-    /// The temporary ids that a request refers to, or names without creating their records.
+    /// The temporary ids that a request refers to, or names without creating their records; one may
+    /// be there twice.
     package func wantedIdentities(_ request: SyncRequest) throws -> [WantedIdentity] {
         guard let first = request.changeSets.first?.ord, let last = request.changeSets.last?.ord
         else { return [] }
-        return try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT DISTINCT r.parent AS tbl, c.value AS temporary
-                    FROM temp.tidemark_reference AS r
-                        CROSS JOIN temp.tidemark_staged AS s INDEXED BY tidemark_staged_by_set
-                            ON s.ord BETWEEN ?1 AND ?2 AND s.tbl = r.tbl
-                        CROSS JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec AND c.col = r.col
-                    WHERE typeof(c.value) = 'integer' AND c.value < 0
-                    UNION
-                    SELECT s.tbl, CAST(s.key AS INTEGER)
-                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
-                    WHERE s.ord BETWEEN ?1 AND ?2 AND t.kind = 'integer' AND s.operation <> 'create'
-                        AND s.key LIKE '-%'
-                    """
-            ),
-            arguments: [first, last]
-        ).map { WantedIdentity(table: $0["tbl"], temporary: $0["temporary"]) }
+        let keys = """
+            SELECT s.tbl, CAST(s.key AS INTEGER) AS temporary
+            FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+            WHERE s.ord BETWEEN ?1 AND ?2 AND t.kind = 'integer' AND s.operation <> 'create'
+                AND s.key LIKE '-%'
+            """
+        let references = """
+            SELECT DISTINCT r.parent AS tbl, c.value AS temporary
+            FROM temp.tidemark_reference AS r
+                CROSS JOIN temp.tidemark_staged AS s INDEXED BY tidemark_staged_by_set
+                    ON s.ord BETWEEN ?1 AND ?2 AND s.tbl = r.tbl
+                CROSS JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec AND c.col = r.col
+            WHERE typeof(c.value) = 'integer' AND c.value < 0
+            """
+        let hasReferences = schema.tables.contains { !$0.references.isEmpty }
+        return try (hasReferences ? [references, keys] : [keys]).flatMap {
+            try Row.fetchAll(db.cachedStatement(sql: $0), arguments: [first, last])
+        }.map { WantedIdentity(table: $0["tbl"], temporary: $0["temporary"]) }
     }
 
     /// The integer-keyed tables in which a change set creates records.
