@@ -66,5 +66,11 @@ struct Regression: Sendable, CustomTestStringConvertible {
             found:
                 "the checker forgot what only a file had in a row whose own deletion was refused"
         ),
+        Regression(
+            seed: 96_524,
+            profile: .schema,
+            found:
+                "what referred to a new record by text did not wait with it when that was refused"
+        ),
     ]
 }

@@ -141,9 +141,9 @@ struct OfferAgain {
     }
 
     private func noteDependencies() throws {
-        let drain = DrainCapture(db: db, schema: schema)
+        let dependencies = Dependencies(db: db, schema: schema)
         let all = try Int64.fetchAll(db, sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
-        for seq in all { try drain.noteDependencies(seq) }
+        for seq in all { try dependencies.note(seq) }
     }
 
     // MARK: Judging
