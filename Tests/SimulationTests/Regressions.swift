@@ -72,5 +72,11 @@ struct Regression: Sendable, CustomTestStringConvertible {
             found:
                 "what referred to a new record by text did not wait with it when that was refused"
         ),
+        Regression(
+            seed: 97_148,
+            profile: .schema,
+            found:
+                "rows of a new table referred to what a waiting edit of the older app had deleted"
+        ),
     ]
 }

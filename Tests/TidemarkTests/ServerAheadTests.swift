@@ -236,6 +236,33 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
+    @Test func `I8: an old app deletes what a row refers to that it does not know, then it knows`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let medals = """
+            CREATE TABLE medals (
+                id INTEGER PRIMARY KEY, note INTEGER NOT NULL REFERENCES notes ON DELETE CASCADE);
+            """
+        try cluster.writeOutside(medals)
+        try cluster.writeOutside("INSERT INTO medals VALUES (1, 2)")
+        try await anna.engine.sync()
+        try await anna.write("DELETE FROM notes WHERE id = 2; DELETE FROM notes WHERE id = 3")
+        #expect(try await anna.rows("SELECT id FROM notes") == ["1"])
+        // An app's release later, without the network: the edit waits, and is shown no more.
+        try anna.writeOutside(medals)
+        anna = try await anna.reopened()
+        #expect(try await anna.rows("SELECT * FROM pragma_foreign_key_check") == [])
+        #expect(try await anna.rows("SELECT id FROM medals") == ["1"])
+        #expect(try await anna.rows("SELECT id FROM notes ORDER BY id") == ["1", "2", "3"])
+        try await anna.engine.sync()
+        // It counts all the same, and the server's cascade takes the medal along.
+        #expect(try await anna.rows("SELECT id FROM medals") == [])
+        #expect(try await anna.rows("SELECT id FROM notes") == ["1"])
+        try await cluster.converge(anna)
+    }
+
     @Test func `rule 1: a migration that computes other values than the zone has overwrites none`()
         async throws
     {

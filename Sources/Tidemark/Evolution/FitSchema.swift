@@ -173,5 +173,20 @@ struct FitSchema {
             try RenameWaiting(db: db).renewImages(of: table, step)
         }
         try UnknownValues(db: db, schema: step.new).forgetOthers()
+        try hideUnfit(step)
+    }
+
+    /// Hides edits that wait and do not go with the rows of a new table: they deleted what one of
+    /// these refers to, which the table's app could not see.
+    ///
+    /// As when an answer brings such rows; the server's verdict follows.
+    private func hideUnfit(_ step: SchemaStep) throws {
+        let check = ForeignKeyCheck(db, schema: step.new)
+        let fits = try step.addedTables.allSatisfy { try check.broken(in: $0, limit: 1).isEmpty }
+        guard !fits else { return }
+        try StagingTables.clear(in: db)
+        let pending = PendingChanges(db: db, schema: step.new)
+        try pending.rewind()
+        try pending.replay()
     }
 }
