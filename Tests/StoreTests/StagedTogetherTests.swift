@@ -116,4 +116,26 @@ import TidemarkServer
             ]
         )
     }
+
+    /// Long lists are taken out of a body that is staged by itself, and are not in a group.
+    @Test(arguments: Store.all)
+    func `rule 3: a request that came alone is known when it comes again in a group`(store: Store)
+        async throws
+    {
+        let ids = (1...60).map { "-\($0)" }
+        let attributes = ids.map { #""\#($0)":{"name":"caf\u00e9 \/ \#($0)"}"# }
+        let body = Self.request(
+            1,
+            #"{"id":"\#(Self.id(10))","teams":{"create":[\#(ids.joined(separator: ","))],"#
+                + #""attributes":{\#(attributes.joined(separator: ","))}}}"#
+        )
+        #expect((2_048..<8_192).contains(body.utf8.count))
+        let zone = try await Self.zone(store)
+        let first = try await zone.bytes(body)
+        let other = Self.request(2, at: 2, Self.team(20, "two"))
+        let again = try await zone.together([body, other, body]).map(Self.told)
+        #expect(again[0] == Self.told(.success(first)))
+        #expect(again[2].contains(#""revision":2,"conflict":false"#))
+        #expect(try await zone.revision() == 3)
+    }
 }
