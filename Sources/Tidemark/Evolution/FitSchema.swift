@@ -177,9 +177,9 @@ struct FitSchema {
     }
 
     /// Hides edits that wait and do not go with the rows of a new table: they deleted what one of
-    /// these refers to, which the table's app could not see.
+    /// these refers to, which the older app could not see.
     ///
-    /// As when an answer brings such rows; the server's verdict follows.
+    /// So it is when an answer brings such rows; the server's verdict follows.
     private func hideUnfit(_ step: SchemaStep) throws {
         let check = ForeignKeyCheck(db, schema: step.new)
         let fits = try step.addedTables.allSatisfy { try check.broken(in: $0, limit: 1).isEmpty }

@@ -60,17 +60,17 @@ struct Dependencies {
         let sets = reference.columns.filter { !child.key.contains($0) }.map {
             " OR json_type(attributes, \(Referred.path($0))) IS NOT NULL"
         }
+        // A list in place of a join: SQLite looks each value up in it.
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
-                SELECT DISTINCT ?1, c.id FROM (
-                    SELECT \(name.there { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
-                    FROM tidemark_outbox WHERE seq = ?1 AND tbl = \(SQLText.literal(child.name))
-                        AND (operation = 'create'\(sets.joined()))
-                ) AS w CROSS JOIN tidemark_outbox AS p
-                    ON p.tbl = \(SQLText.literal(parent.name)) AND p.operation = 'create' AND p.seq < ?1
-                        AND \(name.here(key: "p.key") { "p.attributes -> \($0)" }) = w.name
-                JOIN tidemark_changeset AS c ON c.seq = p.seq
+                SELECT ?1, id FROM tidemark_changeset WHERE seq IN (
+                    SELECT seq FROM tidemark_outbox
+                    WHERE tbl = \(SQLText.literal(parent.name)) AND operation = 'create' AND seq < ?1
+                        AND \(name.here { "attributes -> \($0)" }) IN (
+                            SELECT \(name.there { "coalesce(attributes -> \($0), before -> \($0))" })
+                            FROM tidemark_outbox WHERE seq = ?1 AND tbl = \(SQLText.literal(child.name))
+                                AND (operation = 'create'\(sets.joined()))))
                 """
         ).execute(arguments: [seq])
     }
@@ -88,16 +88,14 @@ struct Dependencies {
         let moves = columns.map { "json_type(attributes, \(Referred.path($0))) IS NOT NULL" }
         try db.cachedStatement(
             sql: """
-                WITH moved (seq, was) AS MATERIALIZED (
-                    SELECT seq, \(name.there { "before -> \($0)" }) FROM tidemark_outbox
-                    WHERE seq < ?1 AND tbl = \(SQLText.literal(child.name)) AND operation = 'update'
-                        AND (\(moves.joined(separator: " OR ")))
-                )
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
-                SELECT DISTINCT ?1, c.id FROM tidemark_outbox AS d JOIN moved AS m
-                    ON m.was = \(name.here(key: "d.key") { "d.before -> \($0)" })
-                JOIN tidemark_changeset AS c ON c.seq = m.seq
-                WHERE d.seq = ?1 AND d.operation = 'delete' AND d.tbl = \(SQLText.literal(parent.name))
+                SELECT ?1, id FROM tidemark_changeset WHERE seq IN (
+                    SELECT seq FROM tidemark_outbox
+                    WHERE tbl = \(SQLText.literal(child.name)) AND operation = 'update' AND seq < ?1
+                        AND (\(moves.joined(separator: " OR ")))
+                        AND \(name.there { "before -> \($0)" }) IN (
+                            SELECT \(name.here { "before -> \($0)" }) FROM tidemark_outbox
+                            WHERE seq = ?1 AND tbl = \(SQLText.literal(parent.name)) AND operation = 'delete'))
                 """
         ).execute(arguments: [seq])
     }
@@ -129,8 +127,8 @@ private struct Referred {
     }
 
     /// What a record of the parent in the outbox is named.
-    func here(key: String, _ value: (_ path: String) -> String) -> String {
-        if isToKey { return key }
+    func here(_ value: (_ path: String) -> String) -> String {
+        if isToKey { return "key" }
         return reference.parentColumns.map { "(\(value(Self.path($0))))" }
             .joined(separator: " || ',' || ")
     }

@@ -59,7 +59,8 @@ package struct ChangeSetStaging {
         try stageRows()
     }
 
-    /// Stages the change sets of several JSON arrays; each is known by ``ord(_:of:)``.
+    /// Stages the change sets of several JSON arrays; ``list(of:)`` and ``index(of:)`` tell from a
+    /// number which is which.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError``, whose place is not that in any of the arrays.
     package func stage(lists: [String]) throws {
@@ -73,10 +74,13 @@ package struct ChangeSetStaging {
         try stageRows()
     }
 
-    /// The number of the change set at an index of one of several lists.
-    package static func ord(_ index: Int, of list: Int) -> Int { list << listShift | index }
+    /// The list of the change set with a number.
+    package static func list(of ord: Int) -> Int { ord >> listShift }
 
-    /// More change sets than that no list has.
+    /// The index of the change set with a number in its list.
+    package static func index(of ord: Int) -> Int { ord & (1 << listShift - 1) }
+
+    /// No list has more change sets than so many bits can tell.
     private static let listShift = 20
 
     private func stageRows() throws {

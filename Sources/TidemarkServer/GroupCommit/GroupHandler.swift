@@ -14,7 +14,6 @@ public import TidemarkCore
 public struct GroupHandler: Sendable {
     private let sync: SyncHandler
     private let comparison: ComparisonHandler
-    private let limits: Limits
     /// Requests up to so many bytes are staged together.
     private static let shortBytesMax = 8 << 10
 
@@ -22,7 +21,6 @@ public struct GroupHandler: Sendable {
     public init(limits: Limits = .standard) {
         sync = SyncHandler(limits: limits)
         comparison = ComparisonHandler(limits: limits)
-        self.limits = limits
     }
 
     /// Answers a group in its order.
@@ -35,11 +33,11 @@ public struct GroupHandler: Sendable {
         in transaction: some StoreTransaction
     ) throws -> [Result<ZoneAnswer, any Error>] {
         var (results, bytes) = ([Result<ZoneAnswer, any Error>](), 0)
-        for run in Self.runs(of: group) where bytes < limits.groupBytesMax {
+        for run in Self.runs(of: group) where bytes < sync.limits.groupBytesMax {
             let staged =
                 run.count > 1
-                ? try transaction.stage(together: run.map(\.body), limits: limits) : nil
-            for (place, request) in run.enumerated() where bytes < limits.groupBytesMax {
+                ? try transaction.stage(together: run.map(\.body), limits: sync.limits) : nil
+            for (place, request) in run.enumerated() where bytes < sync.limits.groupBytesMax {
                 let result = try transaction.isolated {
                     try answer(request, staged: staged?[place], in: transaction)
                 }
@@ -80,7 +78,7 @@ public struct GroupHandler: Sendable {
     ) throws -> ZoneAnswer {
         switch request.kind {
         case .sync:
-            let staged = try staged ?? transaction.stage(request.body, limits: limits)
+            let staged = try staged ?? transaction.stage(request.body, limits: sync.limits)
             let (text, tally) = try sync.answer(staged, in: transaction)
             return ZoneAnswer(body: Array(text.utf8), tally: tally)
         case .fingerprints:

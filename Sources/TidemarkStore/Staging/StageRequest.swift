@@ -25,12 +25,11 @@ extension StagedRequest {
             let staging = try ChangeSetStaging(together: bodies, limits: limits, in: db)
             let requests = try bodies.map { try RequestEnvelope($0, limits: limits, in: db) }
             try staging.stage(lists: requests.map(\.changeSets))
-            var sets = try envelopes(staging, limits)[...]
+            let sets = Dictionary(grouping: try envelopes(staging, limits)) {
+                ChangeSetStaging.list(of: $0.ord)
+            }
             return try requests.enumerated().map { list, request in
-                let first = ChangeSetStaging.ord(0, of: list)
-                let own = sets.prefix { $0.ord < ChangeSetStaging.ord(0, of: list + 1) }
-                sets = sets.dropFirst(own.count)
-                return try request.request(bringing: own.map { $0.counted(from: first) })
+                try request.request(bringing: sets[list, default: []])
             }
         } catch is TidemarkError {
             // What it is, and in whose body, is told when that is staged by itself.
@@ -93,7 +92,7 @@ extension StagedRequest {
             }
             return SyncRequest.Envelope(
                 ord: row["ord"],
-                index: row["ord"],
+                index: ChangeSetStaging.index(of: row["ord"]),
                 id: id,
                 after: after,
                 hash: staging.hash(of: row["ord"], staged: row["json"]),
@@ -161,12 +160,5 @@ extension StagedRequest {
                 column: "__oldId__"
             )
         )
-    }
-}
-
-extension SyncRequest.Envelope {
-    /// The same, with its index counted from the first change set of its request.
-    fileprivate func counted(from first: Int) -> Self {
-        Self(ord: ord, index: ord - first, id: id, after: after, hash: hash, time: time)
     }
 }
