@@ -45,6 +45,9 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     }
 
     fileprivate var isPlanted: Bool { PlantedBug.current == self }
+
+    /// Whether the code has any bug now.
+    package static var isAnyPlanted: Bool { current != nil }
 }
 
 /// Whether the code has the bug now.
@@ -54,6 +57,10 @@ package func planted(_ bug: PlantedBug) -> Bool { bug.isPlanted }
 @usableFromInline @dynamicMemberLookup
 package enum PlantedBug {
     case none
+
+    /// `false`.
+    @inlinable
+    package static var isAnyPlanted: Bool { false }
 
     @inlinable
     package static subscript(dynamicMember name: StaticString) -> PlantedBug { .none }

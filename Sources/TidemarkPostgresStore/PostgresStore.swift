@@ -99,12 +99,9 @@ public final class PostgresStore: SyncService {
         commit = { zone, requests in
             try await zones.inTransaction(
                 zone,
-                asking: GroupQuestion(requests),
-                groupBytesMax: limits.groupBytesMax
+                asking: GroupQuestion(requests)
             ) { transaction in
-                let results = try transaction.together {
-                    try group.handle(requests, in: transaction)
-                }
+                let results = try transaction.answer(requests, by: group)
                 if !GroupHandler.isWorthCommitting(results) { transaction.isVoid = true }
                 return results
             }

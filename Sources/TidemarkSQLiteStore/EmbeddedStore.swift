@@ -97,9 +97,14 @@ public final class EmbeddedStore: SyncService {
         self.file = file
         let handler = GroupHandler(limits: limits)
         commit = { _, group in
-            try await file.inTransaction { transaction, _ in
-                let results = try handler.handle(group, in: transaction)
-                return (results, GroupHandler.isWorthCommitting(results) ? .commit : .rollback)
+            let answers = try await file.inTransaction { transaction, _ in
+                let answers = try handler.handle(group, planning: transaction)
+                return (answers, Self.end(of: answers ?? []))
+            }
+            if let answers { return answers }
+            return try await file.inTransaction { transaction, _ in
+                let answers = try handler.handle(group, in: transaction)
+                return (answers, Self.end(of: answers))
             }
         }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
@@ -111,6 +116,13 @@ public final class EmbeddedStore: SyncService {
         )
         announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
         snapshots = SnapshotCache(besides: path, now: now ?? SystemClock.milliseconds)
+    }
+
+    /// How a transaction ends that gave these answers.
+    private static func end(
+        of answers: [Result<ZoneAnswer, any Error>]
+    ) -> Database.TransactionCompletion {
+        GroupHandler.isWorthCommitting(answers) ? .commit : .rollback
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.

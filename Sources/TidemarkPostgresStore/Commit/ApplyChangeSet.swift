@@ -12,8 +12,7 @@ import TidemarkStore
 /// References are checked at the end of the change set.
 extension PostgresTransaction {
     func apply(_ ord: Int) throws {
-        guard plan == nil else { return }
-        let work = try touched(ord)
+        let work = try touched(.one(ord))
         do {
             for item in work { try park(item, ord) }
             for item in work where item.counts[.create] != nil { try create(item, ord) }
@@ -27,7 +26,7 @@ extension PostgresTransaction {
         try checkReferences(ord)
     }
 
-    /// A table that a change set touches, with the number of records by operation and the columns
+    /// A table that change sets touch, with the number of records by operation and the columns
     /// that some of them set.
     struct Work {
         let stored: PostgresTable
@@ -35,17 +34,17 @@ extension PostgresTransaction {
         let columns: [TidemarkCore.Operation: Set<String>]
     }
 
-    func touched(_ ord: Int) throws -> [Work] {
+    func touched(_ sets: StagedSets) throws -> [Work] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT s.tbl, s.operation, count(DISTINCT s.rec) AS records,
                         json_group_array(DISTINCT c.col) AS columns
                     FROM temp.tidemark_staged AS s JOIN temp.tidemark_staged_cell AS c USING (rec)
-                    WHERE s.ord = ? GROUP BY s.tbl, s.operation
+                    WHERE \(sets.contains("s.ord")) GROUP BY s.tbl, s.operation
                     """
             ),
-            arguments: [ord]
+            arguments: [sets.number]
         )
         let byTable = Dictionary(grouping: rows) { $0["tbl"] as String }
         return try schema.tables.compactMap { table in

@@ -7,14 +7,8 @@ import TidemarkStore
 /// Permanent ids: given in the commit that creates the records.
 extension PostgresTransaction {
     func recallIdentities(_ request: SyncRequest) throws {
-        guard let device = request.device else { return }
-        var wanted = try staged.wantedIdentities(request)
-        // Of those that the request creates, the map says only whether they were used before, which
-        // it says when they are written into it, too.
-        if plan != nil, !wanted.isEmpty {
-            let created = Set(try createdIdentities(request))
-            wanted.removeAll { created.contains(.init(table: $0.table, key: "\($0.temporary)")) }
-        }
+        guard let device = request.device, let first = request.changeSets.first else { return }
+        let wanted = try staged.wantedIdentities(request)
         guard !wanted.isEmpty else { return }
         let list = wanted.map { "[\(ChangeSetJSON.quote($0.table)),\($0.temporary)]" }
         let found = try pg.text(
@@ -28,35 +22,19 @@ extension PostgresTransaction {
         guard let found else { return }
         try db.cachedStatement(
             sql: """
-                INSERT OR IGNORE INTO temp.tidemark_assigned
-                SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
+                INSERT OR IGNORE INTO temp.tidemark_given
+                SELECT \(StagedRequest.list("?1")), value ->> 0, value ->> 1, value ->> 2 FROM json_each(?2)
                 """
-        ).execute(arguments: [found])
-    }
-
-    private func createdIdentities(_ request: SyncRequest) throws -> [StagedRequest.RecordName] {
-        try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT tbl, key FROM temp.tidemark_staged
-                    WHERE ord BETWEEN ? AND ? AND operation = 'create' AND key LIKE '-%'
-                    """
-            ),
-            arguments: [request.changeSets.first?.ord, request.changeSets.last?.ord]
-        ).map { .init(table: $0["tbl"], key: $0["key"]) }
+        ).execute(arguments: [first.ord, found])
     }
 
     func begin(_ ord: Int, device: String?) throws -> Int64 {
         let revision = nextRevision()
         for table in try staged.tablesWithTemporaryCreates(ord) {
             guard let stored = self.table(table.name) else { continue }
-            if let plan {
-                try planIdentities(stored, ord, device, in: plan)
-            } else {
-                try assign(stored, ord, device)
-            }
+            try assign(stored, ord, device)
         }
-        try staged.nameIdentities(ord)
+        try staged.nameIdentities(.one(ord))
         return revision
     }
 
@@ -86,18 +64,19 @@ extension PostgresTransaction {
     func assignFromSequence(_ stored: PostgresTable, _ ord: Int) throws -> Int64 {
         let count = try staged.creationCount(stored.table, ord)
         let name = stored.table.name
-        let kept = (plan == nil ? drawn.removeValue(forKey: name) : nil) ?? []
-        var ids = Array(kept.prefix(count))
-        if plan == nil { drawn[name] = Array(kept.dropFirst(count)) }
-        if ids.count < count {
-            ids += try pg.query(
-                "SELECT nextval($1::regclass) FROM generate_series(1, $2::int)",
-                [stored.sequence, "\(count - ids.count)"]
-            ).map { $0.integer(0) ?? 0 }
-        }
-        if plan != nil { drawn[name, default: []] += ids }
-        try staged.assign(stored.table, ord, ids: ids)
+        var ids = Array(drawn[name, default: []].prefix(count))
+        drawn[name]?.removeFirst(ids.count)
+        if ids.count < count { ids += try draw(count - ids.count, from: stored) }
+        try staged.give(ids, to: stored.table, in: .one(ord))
         return ids.min() ?? 1
+    }
+
+    /// Draws ids from a table's sequence.
+    func draw(_ count: Int, from stored: PostgresTable) throws -> [Int64] {
+        try pg.query(
+            "SELECT nextval($1::regclass) FROM generate_series(1, $2::int)",
+            [stored.sequence, "\(count)"]
+        ).map { $0.integer(0) ?? 0 }
     }
 
     /// The next id of a table that has no sequence.
@@ -115,15 +94,16 @@ extension PostgresTransaction {
 
     /// The ids that one table's new records were given, a JSON array of temporary and permanent one
     /// each.
-    func assigned(_ table: SyncedTable, from first: Int64) throws -> [String] {
+    private func given(_ table: SyncedTable, _ ord: Int, from first: Int64) throws -> [String] {
         try String.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT json_array(temporary, permanent)
-                    FROM temp.tidemark_assigned WHERE tbl = ? AND permanent >= ?
+                    FROM temp.tidemark_given
+                    WHERE list = \(StagedRequest.list("?1")) AND tbl = ?2 AND permanent >= ?3
                     """
             ),
-            arguments: [table.name, first]
+            arguments: [ord, table.name, first]
         )
     }
 
@@ -134,7 +114,7 @@ extension PostgresTransaction {
         from first: Int64
     ) throws {
         guard let device else { return }
-        let given = try assigned(table, from: first).joined(separator: ",")
+        let given = try given(table, ord, from: first).joined(separator: ",")
         do {
             try pg.query(
                 """

@@ -8,10 +8,6 @@ import TidemarkStore
 /// whatever the number of records.
 extension PostgresTransaction {
     func contentions(_ ord: Int, base: Int64, seen: [Int64], stamp: Stamp) throws -> [Contention] {
-        if let plan {
-            try planRecords(ord, base: base, seen: seen, in: plan)
-            return []
-        }
         try CommitTables.clear("contended", in: db)
         for table in try staged.touchedTables(ord) {
             guard let stored = self.table(table.name) else { continue }
@@ -92,7 +88,7 @@ extension PostgresTransaction {
 
     func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] {
         // What may reach other records is not planned.
-        guard plan == nil, let touched = try staged.cascading(ord, base: base) else { return [] }
+        guard let touched = try staged.cascading(ord, base: base) else { return [] }
         try staged.refuseLost(ord) { try lost($0, ord) }
         try CommitTables.clear("contended", in: db)
         let children = schema.tables.filter { !$0.references.isEmpty }.map(\.name)

@@ -93,29 +93,25 @@ enum PostgresText {
         ) ?? "[]"
     }
 
-    /// The staged records of a table of which an operation is done as one JSON array, each with its
-    /// base and with the revisions after it that its author knows.
+    /// The records of a segment of which an operation is done as one JSON array, each with its base
+    /// and with the revisions after it that its author knows.
     static func records(
         _ table: SyncedTable,
-        _ ord: Int,
+        _ segment: StagedSets,
         _ operation: TidemarkCore.Operation,
-        base: Int64,
-        seen: [Int64],
         in db: Database
     ) throws -> String {
         try String.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT json_group_array(json_object('key', s.key, 'base', min(coalesce(s.base, ?4), ?4),
-                        'seen', json(?5), 'v', json((\(Self.values)))))
-                    FROM (SELECT * FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1
-                        AND operation = ?3 ORDER BY rec) AS s
+                    SELECT json_group_array(json_object('key', s.key, 'base', s.since, 'seen', json(s.seen),
+                        'v', json((\(Self.values)))))
+                    FROM (SELECT s.rec, s.key, min(coalesce(s.base, p.base), p.base) AS since, p.seen
+                        FROM temp.tidemark_planned AS p JOIN temp.tidemark_staged AS s USING (ord)
+                        WHERE p.segment = ?2 AND s.tbl = ?1 AND s.operation = ?3 ORDER BY s.rec) AS s
                     """
             ),
-            arguments: [
-                table.name, ord, operation.rawValue, base,
-                "[\(seen.map(String.init).joined(separator: ","))]",
-            ]
+            arguments: [table.name, segment.number, operation.rawValue]
         ) ?? "[]"
     }
 

@@ -29,15 +29,13 @@ final class PostgresTransaction: StoreTransaction {
     let adopted: Int64
     /// What the bookkeeping said when the transaction began.
     var facts: GroupFacts
-    /// What the group is about to do, while it is being answered together.
-    var plan: GroupPlan?
     /// What is written in the round trip of the commit.
     var tail: [PostgresStatement] = []
     /// Ids that were drawn from a table's sequence for a plan that did not do: drawn once, they are
     /// nobody else's.
     var drawn: [String: [Int64]] = [:]
-    /// The bytes of answers after which a group ends.
-    let groupBytesMax: Int
+    /// The next ids of tables without a sequence, of which some are given already.
+    var given: [String: Int64] = [:]
     private let written: (state: ZoneState, notes: Int64)
 
     var db: Database { staged.db }
@@ -65,11 +63,9 @@ final class PostgresTransaction: StoreTransaction {
         served: PostgresSchema,
         isPatient: Bool = false,
         question: GroupQuestion? = nil,
-        groupBytesMax: Int = .max,
         now: Int64
     ) throws {
         (self.pg, zoneName, self.now, self.served) = (pg, zone, now, served)
-        self.groupBytesMax = groupBytesMax
         guard !zone.utf8.contains(0) else { throw Self.unknownZone }
         let results = try Self.begin(pg, zone, served, question)
         let rows = results[1]
@@ -185,13 +181,7 @@ final class PostgresTransaction: StoreTransaction {
         }
     }
 
-    func turn(to request: SyncRequest) throws {
-        try staged.turn()
-        try plan(request)
-    }
-
     func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
-        if let plan { return try plannedRequest(in: plan, body) }
         do {
             return .success(try undoable(body))
         } catch  where pg.isUsable && !Self.endsTransaction(error) {
@@ -209,15 +199,7 @@ final class PostgresTransaction: StoreTransaction {
     }
 
     func attempt<Result>(_ body: () throws -> Result) throws -> Result {
-        guard plan == nil else {
-            do {
-                return try body()
-            } catch is Violation {
-                // What a refusal says is found out when the others are written.
-                throw NotPlain()
-            }
-        }
-        return try undoable {
+        try undoable {
             // References are checked at the end of the change set.
             try pg.execute("SET CONSTRAINTS ALL DEFERRED")
             return try body()

@@ -34,7 +34,6 @@ struct KeptVerdict {
 
 extension PostgresTransaction {
     func verdict(of id: String) throws -> Verdict? {
-        if let planned = plannedVerdict(of: id) { return planned }
         if facts.asked.contains(id) { return try facts.verdicts[id]?.verdict(in: db) }
         let kept = try pg.query("\(KeptVerdict.sql) AND v.id = $2", [zoneName, id]).map {
             KeptVerdict($0)
@@ -60,10 +59,6 @@ extension PostgresTransaction {
     }
 
     func keep(_ exchange: Exchange, with device: String) throws {
-        if let plan {
-            plan.laps[device] = exchange
-            return
-        }
         facts.asked.remove(device)
         try pg.query(
             """
@@ -75,12 +70,6 @@ extension PostgresTransaction {
     }
 
     func ancestry(of ids: [String]) throws -> Ancestry {
-        if let plan { return try plannedAncestry(of: ids, in: plan) }
-        return try askedAncestry(of: ids)
-    }
-
-    /// The ancestry as the database has it.
-    func askedAncestry(of ids: [String]) throws -> Ancestry {
         guard !ids.isEmpty else { return Ancestry(revisions: [], isRefused: false) }
         let list = Self.array(ids)
         let missing = try pg.text(

@@ -30,6 +30,9 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
         ["40001", "40P01", "55P03", "55006"].contains(state) || isAboutAlteredTable
     }
 
+    /// Whether a value does not fit its column, or a constraint refuses it.
+    var isAboutValues: Bool { ["22", "23"].contains(state.prefix(2)) }
+
     /// Whether a column or a table is not what it was: somebody has altered it since the
     /// transaction looked.
     package var isAboutAlteredTable: Bool { ["42703", "42P01", "0A000"].contains(state) }

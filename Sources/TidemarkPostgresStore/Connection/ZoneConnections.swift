@@ -66,7 +66,6 @@ final class ZoneConnections: Sendable {
     func inTransaction<Result: Sendable>(
         _ zone: String,
         asking question: GroupQuestion? = nil,
-        groupBytesMax: Int = .max,
         _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
         let (result, reached): (Result, ZoneRevision?) = try await typed { [self] in
@@ -80,7 +79,6 @@ final class ZoneConnections: Sendable {
                             served: served,
                             isPatient: isPatient,
                             question: question,
-                            groupBytesMax: groupBytesMax,
                             now: now()
                         )
                         let result = try body(transaction)

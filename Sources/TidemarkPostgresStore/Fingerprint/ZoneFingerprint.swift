@@ -8,7 +8,6 @@ import TidemarkStore
 /// for, and carried forward by every commit.
 extension PostgresTransaction {
     func fingerprint(at revision: Int64) throws -> Fingerprint? {
-        if let drafted = try plannedFingerprint(at: revision) { return drafted }
         if let kept = try keptFingerprint(at: revision) { return kept }
         guard state.revision == revision else { return nil }
         let computed = try computeFingerprint()
@@ -17,7 +16,6 @@ extension PostgresTransaction {
     }
 
     func recomputeFingerprint() throws {
-        try refusePlanned()
         try keepFingerprint(try computeFingerprint(), at: state.revision)
     }
 
@@ -53,11 +51,6 @@ extension PostgresTransaction {
         return sum
     }
 
-    /// Refuses to look at rows that are about to be written.
-    private func refusePlanned() throws {
-        guard plan?.planned.isEmpty ?? true else { throw NotPlain() }
-    }
-
     func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {
         facts.fingerprints[revision] = nil
         try pg.query(
@@ -86,8 +79,7 @@ extension PostgresTransaction {
     // MARK: Ranges
 
     func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
-        try refusePlanned()
-        return try staged.compare(ranges, limits: limits, measured: measured, changeSet: changeSet)
+        try staged.compare(ranges, limits: limits, measured: measured, changeSet: changeSet)
     }
 
     private func measured(_ ranges: [KeyRange]) throws -> [KeyRange] {

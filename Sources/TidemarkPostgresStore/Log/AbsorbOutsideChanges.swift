@@ -9,7 +9,6 @@ import TidemarkStore
 extension PostgresTransaction {
     func absorbOutsideChanges() throws {
         // A group that is answered together has done it when it began.
-        guard plan == nil else { return }
         if facts.isAbsorbed {
             facts.isAbsorbed = false
             return

@@ -6,7 +6,6 @@ import TidemarkSQLite
 /// stays with the columns of all, and of verdicts the map of ids.
 extension PostgresTransaction {
     func compact(to horizon: Int64) throws {
-        guard plan == nil else { throw NotPlain() }
         try pg.scanning { try compactLog(to: horizon) }
     }
 

@@ -11,7 +11,6 @@ extension PostgresTransaction {
         revision: Int64,
         stamp: Stamp
     ) throws -> LoggedChangeSet {
-        if let plan { return try planLog(envelope, revision: revision, stamp: stamp, in: plan) }
         var answer = answerEnvelope(envelope.id, revision, stamp)
         answer.overruled = try takeOverruled(revision: revision, author: stamp.device)
         _ = try reduce(.own)
@@ -21,20 +20,14 @@ extension PostgresTransaction {
         return logged
     }
 
-    func isAsSent(_ ord: Int) throws -> Bool {
-        guard let plan else { return try staged.isAsSent(ord) }
-        // What it becomes is seen when it is written.
-        try planSent(ord, in: plan)
-        return true
-    }
+    func isAsSent(_ ord: Int) throws -> Bool { try staged.isAsSent(ord) }
 
     func authorsCopy(
         _ envelope: SyncRequest.Envelope,
         revision: Int64,
         stamp: Stamp
     ) throws -> String {
-        if let plan { return Draft.own(plan.planned.count - 1) }
-        return try staged.renderReduced(
+        try staged.renderReduced(
             answerEnvelope(envelope.id, revision, stamp),
             revision: revision,
             authorOf: envelope.ord
@@ -102,13 +95,7 @@ extension PostgresTransaction {
     }
 
     func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool {
-        if let plan {
-            let isPlanned = plan.planned.contains {
-                $0.device == device && $0.revision > revision && $0.revision <= last
-            }
-            if isPlanned { return true }
-        }
-        return try pg.query(
+        try pg.query(
             """
             SELECT EXISTS (SELECT 1 FROM tidemark.revision WHERE zone = $1
                 AND revision > $2::bigint AND revision <= $3::bigint AND device = $4)
@@ -118,16 +105,9 @@ extension PostgresTransaction {
     }
 
     func catchUp(_ missed: MissedRevisions) throws -> CatchUp {
-        var found = CatchUp(bodies: [], revision: missed.after, hasMore: false)
-        guard missed.after < missed.through else { return found }
-        let committed = missed.through(min(missed.through, plan?.first ?? missed.through))
-        if committed.after < committed.through {
-            found = try knownCatchUp(committed) ?? askedCatchUp(committed)
+        guard missed.after < missed.through else {
+            return CatchUp(bodies: [], revision: missed.after, hasMore: false)
         }
-        return try withPlanned(found, of: missed)
-    }
-
-    private func askedCatchUp(_ missed: MissedRevisions) throws -> CatchUp {
         // One more than asked for tells whether there is more; the sum of the lengths stops
         // earlier.
         let rows = try pg.query(

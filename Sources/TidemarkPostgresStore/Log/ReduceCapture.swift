@@ -72,13 +72,11 @@ extension PostgresTransaction {
             """
     }
 
-    /// What this transaction captured, a row a record.
-    static let reducedRowsSQL = """
+    /// What this transaction captured, whoever else has captured anything.
+    static let reducedNowSQL = """
         \(reducedSQL("pg_current_xact_id()"))
-        SELECT tbl, key, operation,
-            json_build_array(tbl, key, operation, before, attributes, after)
+        SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after))
         FROM reduced WHERE operation <> 'update' OR attributes <> '{}'
-        ORDER BY tbl, length(key), key
         """
 
     /// A derived table `reduced` of what a transaction captured, which is forgotten.

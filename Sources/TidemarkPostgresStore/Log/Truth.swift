@@ -15,7 +15,6 @@ extension PostgresTransaction {
         reasons: [ConflictReason],
         relatedMax: Int
     ) throws -> String {
-        guard plan == nil else { throw NotPlain() }
         let reasons = try staged.beginTruth(envelope.ord, reasons) {
             try holders($0, $1, envelope.ord)
         }

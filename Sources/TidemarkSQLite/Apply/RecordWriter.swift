@@ -32,37 +32,43 @@ package struct RecordWriter {
     /// - Throws: `DatabaseError` when a constraint refuses a record; the caller's savepoint undoes
     ///   the rest.
     @discardableResult
-    package func write(ord: Int) throws -> Int {
-        let work = try touched(ord)
+    package func write(ord: Int) throws -> Int { try write(.one(ord)) }
+
+    /// Writes the staged records of change sets that name no record twice.
+    ///
+    /// - Returns: The number of staged updates that found no record.
+    /// - Throws: `DatabaseError` when a constraint refuses a record; the caller undoes the rest.
+    @discardableResult
+    package func write(_ sets: StagedSets) throws -> Int {
+        let work = try touched(sets)
         for item in work {
-            try UniqueParking(db, table: item.table, existing: existing).park(ord: ord, item.counts)
+            try UniqueParking(db, table: item.table, existing: existing).park(sets, item.counts)
         }
-        for item in work where item.counts[.create] != nil { try create(item.table, ord) }
+        for item in work where item.counts[.create] != nil { try create(item.table, sets) }
         var unmatched = 0
         for item in work {
             guard let expected = item.counts[.update] else { continue }
-            unmatched += expected - (try update(item.table, ord, expected))
+            unmatched += expected - (try update(item.table, sets, expected))
         }
         let isPartial = existing == .refuse && planted(PlantedBug.commitsWithoutDeletions)
         for item in work.reversed() where item.counts[.delete] != nil && !isPartial {
-            try delete(item.table, ord)
+            try delete(item.table, sets)
         }
         return unmatched
     }
 
     private typealias Work = (table: SyncedTable, counts: [TidemarkCore.Operation: Int])
 
-    /// The tables that a change set touches, parents first, with the number of records by
-    /// operation.
-    private func touched(_ ord: Int) throws -> [Work] {
+    /// The tables that are touched, parents first, with the number of records by operation.
+    private func touched(_ sets: StagedSets) throws -> [Work] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT tbl, operation, count(*) AS records FROM temp.tidemark_staged
-                    WHERE ord = ? GROUP BY tbl, operation
+                    WHERE \(sets.contains("ord")) GROUP BY tbl, operation
                     """
             ),
-            arguments: [ord]
+            arguments: [sets.number]
         )
         let byTable = Dictionary(grouping: rows) { $0["tbl"] as String }
         return schema.tables.compactMap { table in
@@ -76,8 +82,8 @@ package struct RecordWriter {
 
     // MARK: The three statements
 
-    private func create(_ table: SyncedTable, _ ord: Int) throws {
-        let pivot = try StagedPivot(db, table: table, operation: .create, ord: ord)
+    private func create(_ table: SyncedTable, _ sets: StagedSets) throws {
+        let pivot = try StagedPivot(db, table: table, operation: .create, sets: sets)
         let columns = table.columns.filter { pivot.present.keys.contains($0.name) }
         let values = columns.map {
             pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL")
@@ -97,11 +103,11 @@ package struct RecordWriter {
                 INSERT \(existing == .refuse ? clash : "")INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
                 SELECT \(values.joined(separator: ", ")) FROM \(pivot.inOrder) AS s WHERE true \(conflict)
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: [sets.number])
     }
 
-    private func update(_ table: SyncedTable, _ ord: Int, _ expected: Int) throws -> Int {
-        let pivot = try StagedPivot(db, table: table, operation: .update, ord: ord)
+    private func update(_ table: SyncedTable, _ sets: StagedSets, _ expected: Int) throws -> Int {
+        let pivot = try StagedPivot(db, table: table, operation: .update, sets: sets)
         let columns = table.valueColumns.filter { pivot.present.keys.contains($0.name) }
         let name = SQLText.name(table.name)
         guard !columns.isEmpty else { return expected }
@@ -114,12 +120,12 @@ package struct RecordWriter {
                 UPDATE OR ABORT main.\(name) SET \(targets.joined(separator: ", "))
                 FROM \(pivot.sql) AS s WHERE \(pivot.keyMatch)
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: [sets.number])
         return db.changesCount
     }
 
-    private func delete(_ table: SyncedTable, _ ord: Int) throws {
-        let pivot = try StagedPivot(db, table: table, operation: .delete, ord: ord)
+    private func delete(_ table: SyncedTable, _ sets: StagedSets) throws {
+        let pivot = try StagedPivot(db, table: table, operation: .delete, sets: sets)
         let keys = table.key.map { "s.\(SQLText.name("v:" + $0))" }.joined(separator: ", ")
         let left =
             table.key.count == 1 ? SQLText.name(table.key[0]) : "(\(SQLText.names(table.key)))"
@@ -128,7 +134,7 @@ package struct RecordWriter {
                 DELETE FROM main.\(SQLText.name(table.name))
                 WHERE \(left) IN (SELECT \(keys) FROM \(pivot.sql) AS s)
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: [sets.number])
     }
 }
 
@@ -139,7 +145,7 @@ package struct RecordWriter {
 struct StagedPivot {
     /// The parenthesised subquery.
     ///
-    /// Its one parameter is the change set's number.
+    /// Its one parameter is ``StagedSets/number``.
     let sql: String
     /// The same, in the order in which the records were staged: for rows that are made.
     let inOrder: String
@@ -152,10 +158,10 @@ struct StagedPivot {
         _ db: Database,
         table: SyncedTable,
         operation: TidemarkCore.Operation,
-        ord: Int
+        sets: StagedSets
     ) throws {
         let filter =
-            "r.ord = ?1 AND r.tbl = \(SQLText.literal(table.name)) AND r.operation = '\(operation.rawValue)'"
+            "\(sets.contains("r.ord")) AND r.tbl = \(SQLText.literal(table.name)) AND r.operation = '\(operation.rawValue)'"
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -164,7 +170,7 @@ struct StagedPivot {
                     WHERE \(filter) GROUP BY c.col
                     """
             ),
-            arguments: [ord]
+            arguments: [sets.number]
         )
         present = Dictionary(
             uniqueKeysWithValues: rows.map { ($0["col"] as String, $0["records"] as Int) }

@@ -21,7 +21,7 @@ struct UniqueParking {
 
     /// Parks where it can matter: the table has unique columns and at least two records are in
     /// play.
-    func park(ord: Int, _ counts: [TidemarkCore.Operation: Int]) throws {
+    func park(_ sets: StagedSets, _ counts: [TidemarkCore.Operation: Int]) throws {
         if planted(PlantedBug.swapsWithoutParking) { return }
         let taking = counts[.create, default: 0] + counts[.update, default: 0]
         let leaving = leavingOperations.reduce(0) { $0 + counts[$1, default: 0] }
@@ -36,10 +36,10 @@ struct UniqueParking {
         guard !columns.isEmpty else { return }
         let work = leavingOperations.filter { counts[$0] != nil }
         guard table.sql.uppercased().contains("CHECK") else {
-            return try work.forEach { try park(columns, $0, ord) }
+            return try work.forEach { try park(columns, $0, sets) }
         }
         try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
-        let parked = Result { try work.forEach { try park(columns, $0, ord) } }
+        let parked = Result { try work.forEach { try park(columns, $0, sets) } }
         try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
         try parked.get()
     }
@@ -47,9 +47,9 @@ struct UniqueParking {
     private func park(
         _ columns: [SyncedTable.Column],
         _ operation: TidemarkCore.Operation,
-        _ ord: Int
+        _ sets: StagedSets
     ) throws {
-        let pivot = try StagedPivot(db, table: table, operation: operation, ord: ord)
+        let pivot = try StagedPivot(db, table: table, operation: operation, sets: sets)
         let name = SQLText.name(table.name)
         let moving =
             operation == .delete ? columns : columns.filter { pivot.present[$0.name] != nil }
@@ -67,7 +67,7 @@ struct UniqueParking {
                 UPDATE OR ABORT main.\(name) SET \(targets.joined(separator: ", "))
                 FROM \(pivot.sql) AS s WHERE \(pivot.keyMatch)
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: [sets.number])
     }
 
     /// A value that fits the column's type, equals no other record's, and is gone before the

@@ -58,6 +58,55 @@ package struct RowFingerprints {
         }.reduce(.none, +)
     }
 
+    /// The same by change set, where each record is one of a change set of a segment.
+    package func reduced(in segment: StagedSets) throws -> [Int: Fingerprint] {
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
+        )
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            let row = """
+                CASE WHEN t.\(SQLText.name(table.key[0])) IS NOT NULL
+                    THEN \(RowJSON.image(table, prefix: "t.")) END
+                """
+            return try sums(
+                table,
+                after: row,
+                join: """
+                    LEFT JOIN main.\(SQLText.name(table.name)) AS t
+                        ON \(KeySQL.match(table, key: "r.key", alias: "t."))
+                    """,
+                segment
+            )
+        }.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
+    }
+
+    /// The same by the rows in its column `after`, where the tables are in another database.
+    package func reducedImages(in segment: StagedSets) throws -> [Int: Fingerprint] {
+        try schema.tables.map { try sums($0, after: "tidemark_sorted(r.after)", join: "", segment) }
+            .reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
+    }
+
+    private func sums(
+        _ table: SyncedTable,
+        after: String,
+        join: String,
+        _ segment: StagedSets
+    ) throws -> [Int: Fingerprint] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.ord, tidemark_fingerprint(r.tbl, r.key, tidemark_sorted(r.before), \(after))
+                    FROM temp.tidemark_staged AS s
+                        CROSS JOIN temp.tidemark_reduced AS r ON r.tbl = s.tbl AND r.key = s.key
+                        \(join)
+                    WHERE \(segment.contains("s.ord")) AND s.tbl = ?2 GROUP BY s.ord
+                    """
+            ),
+            arguments: [segment.number, table.name]
+        )
+        return rows.reduce(into: [:]) { $0[$1[0]] = Fingerprint(hex: $1[1]) }
+    }
+
     /// What the changes in `temp.tidemark_reduced` did to the fingerprint, by the rows in its
     /// column `after`, where the tables themselves are in another database.
     package func reducedImages() throws -> Fingerprint {

@@ -77,6 +77,9 @@ package struct ChangeSetStaging {
     /// The list of the change set with a number.
     package static func list(of ord: Int) -> Int { ord >> listShift }
 
+    /// The same in SQL.
+    package static func list(of ord: String) -> String { "(\(ord) >> \(listShift))" }
+
     /// The index of the change set with a number in its list.
     package static func index(of ord: Int) -> Int { ord & (1 << listShift - 1) }
 

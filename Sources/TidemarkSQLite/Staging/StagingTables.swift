@@ -8,6 +8,7 @@ package import GRDB
 /// server what devices send, the device what the server answers and what its own outbox replays.
 /// A record whose values are another's names that one in `cells`, instead of a copy.
 /// A device puts values of columns that only its file has aside in `tidemark_held` meanwhile.
+/// On a server `tidemark_planned` says which change sets are written together, as what revision.
 /// `tidemark_answered` holds the members of an answer's change sets that are not tables,
 /// `tidemark_confirmed` the records of which an answer says no more than that they are as sent.
 package enum StagingTables {
@@ -50,6 +51,11 @@ package enum StagingTables {
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;
         CREATE INDEX temp.tidemark_assigned_permanent ON tidemark_assigned (tbl, permanent);
+        CREATE TEMP TABLE tidemark_planned (
+            ord INTEGER PRIMARY KEY, segment INTEGER NOT NULL, revision INTEGER NOT NULL,
+            base INTEGER NOT NULL, seen TEXT NOT NULL, device TEXT
+        );
+        CREATE INDEX temp.tidemark_planned_segment ON tidemark_planned (segment);
         CREATE TEMP TABLE tidemark_held (
             tbl TEXT, key TEXT, col TEXT, value, PRIMARY KEY (tbl, key, col)
         ) WITHOUT ROWID;

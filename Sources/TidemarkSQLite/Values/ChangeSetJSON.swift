@@ -21,6 +21,48 @@ package enum ChangeSetJSON {
         }
     }
 
+    /// A table's part of a change set.
+    package struct Part: Sendable {
+        /// The table.
+        package let table: String
+        /// Its records, JSON.
+        package let json: String
+    }
+
+    /// The parts of a table in the change sets of a segment, by their numbers: one statement.
+    ///
+    /// The source is a query about change set `p`, a row of `temp.tidemark_planned`.
+    package static func parts(
+        _ source: Source,
+        of segment: StagedSets,
+        in db: Database
+    ) throws -> [(ord: Int, part: Part)] {
+        let lists = lists(of: source.table).map { "coalesce(\($0), '')" }
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT p.ord, (
+                        SELECT iif(count(*) = 0, NULL, '{"create":[' || \(lists[0]) || '],"update":[' || \(lists[1])
+                            || '],"delete":[' || \(lists[2]) || '],"attributes":{' || \(lists[3]) || '}}')
+                        FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)) AS json
+                    FROM temp.tidemark_planned AS p WHERE p.segment = ?1
+                    """
+            ),
+            arguments: [segment.number]
+        )
+        return rows.compactMap { row in
+            (row[1] as String?).map { (row[0], Part(table: source.table.name, json: $0)) }
+        }
+    }
+
+    /// A change set of its envelope and its tables' parts.
+    package static func text(_ envelope: [String], _ parts: [Part]) -> String {
+        let names = parts.map { quote($0.table) }
+        let members = zip(names, parts).map { "\($0):\($1.json)" }
+        let types = #""types":[\#(names.joined(separator: ","))]"#
+        return "{\((envelope + [types] + members).joined(separator: ","))}"
+    }
+
     /// Renders a change set.
     ///
     /// `envelope` are the members in front of `types`, each as `"name":json`.
@@ -54,24 +96,10 @@ package enum ChangeSetJSON {
     }
 
     private static func append(_ source: Source, to text: inout String, in db: Database) throws {
-        let name =
-            switch source.table.keyKind {
-            case .integer: "'\"' || key || '\"'"
-            // A blob in a TEXT column is no JSON string, and has to become one; text that could be
-            // taken for that is tagged as text.
-            case .text:
-                """
-                CASE WHEN key LIKE '"{\\"$%' THEN json_quote(tidemark_tagged(key))
-                    WHEN key LIKE '"%' THEN key ELSE json_quote(key) END
-                """
-            case .general: "json_quote(key)"
-            }
+        let lists = lists(of: source.table)
         let statement = try db.cachedStatement(
             sql: """
-                SELECT group_concat(key) FILTER (WHERE operation = 'create') AS creates,
-                    group_concat(key) FILTER (WHERE operation = 'update') AS updates,
-                    group_concat(key) FILTER (WHERE operation = 'delete') AS deletes,
-                    group_concat(\(name) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL) AS attributes
+                SELECT \(lists.joined(separator: ", "))
                 FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)
                 """
         )
@@ -84,5 +112,25 @@ package enum ChangeSetJSON {
                 .init("}}"),
             ])
         }
+    }
+
+    /// The keys of what was created, updated and deleted, and the attributes: aggregates, which are
+    /// NULL where there is nothing.
+    private static func lists(of table: SyncedTable) -> [String] {
+        let name =
+            switch table.keyKind {
+            case .integer: "'\"' || key || '\"'"
+            // A blob in a TEXT column is no JSON string, and has to become one; text that could be
+            // taken for that is tagged as text.
+            case .text:
+                """
+                CASE WHEN key LIKE '"{\\"$%' THEN json_quote(tidemark_tagged(key))
+                    WHEN key LIKE '"%' THEN key ELSE json_quote(key) END
+                """
+            case .general: "json_quote(key)"
+            }
+        return ["create", "update", "delete"].map {
+            "group_concat(key) FILTER (WHERE operation = '\($0)')"
+        } + ["group_concat(\(name) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL)"]
     }
 }

@@ -7,7 +7,7 @@ import TidemarkStore
 /// Permanent ids: given in the commit that creates the records.
 extension ZoneTransaction {
     package func recallIdentities(_ request: SyncRequest) throws {
-        guard let device = request.device else { return }
+        guard let device = request.device, let first = request.changeSets.first else { return }
         let wanted = try staged.wantedIdentities(request).map {
             "[\(ChangeSetJSON.quote($0.table)),\($0.temporary)]"
         }
@@ -15,18 +15,18 @@ extension ZoneTransaction {
         // `CROSS JOIN`, because SQLite would rather read all ids that the device ever got.
         try db.cachedStatement(
             sql: """
-                INSERT OR IGNORE INTO temp.tidemark_assigned
-                SELECT m.tbl, m.temporary, m.permanent FROM json_each(?) AS w
+                INSERT OR IGNORE INTO temp.tidemark_given
+                SELECT \(StagedRequest.list("?3")), m.tbl, m.temporary, m.permanent FROM json_each(?1) AS w
                 CROSS JOIN tidemark_idmap AS m
-                    ON m.device = ? AND m.tbl = w.value ->> 0 AND m.temporary = w.value ->> 1
+                    ON m.device = ?2 AND m.tbl = w.value ->> 0 AND m.temporary = w.value ->> 1
                 """
-        ).execute(arguments: ["[\(wanted.joined(separator: ","))]", device])
+        ).execute(arguments: ["[\(wanted.joined(separator: ","))]", device, first.ord])
     }
 
     package func begin(_ ord: Int, device: String?) throws -> Int64 {
         let revision = try nextRevision()
         for table in try staged.tablesWithTemporaryCreates(ord) { try assign(table, ord, device) }
-        try staged.nameIdentities(ord)
+        try staged.nameIdentities(.one(ord))
         return revision
     }
 
@@ -43,39 +43,48 @@ extension ZoneTransaction {
     ///
     /// An id is never given twice, also when its record is long gone.
     private func assign(_ table: SyncedTable, _ ord: Int, _ device: String?) throws {
-        let name = SQLText.name(table.name)
-        let highest = "(SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(name))"
-        let given = planted(PlantedBug.reusesIds) ? "NULL" : "next"
-        let counter =
-            table.isAutoincrement ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1)" : "0"
-        let first =
-            try Int64.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT max(coalesce((SELECT \(given) FROM tidemark_identity WHERE tbl = ?1), 1),
-                            coalesce(\(highest), 0) + 1, coalesce(\(counter), 0) + 1)
-                        """
-                ),
-                arguments: [table.name]
-            ) ?? 1
+        let first = try nextIdentity(of: table)
         let count = try staged.assign(table, ord, from: first)
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO tidemark_identity VALUES (?, ?)
-                ON CONFLICT (tbl) DO UPDATE SET next = excluded.next
-                """
-        ).execute(arguments: [table.name, first + Int64(count)])
+        try keepNextIdentity(first + Int64(count), of: table)
         guard let device else { return }
         do {
             try db.cachedStatement(
                 sql: """
                     INSERT INTO tidemark_idmap
-                    SELECT ?3, tbl, temporary, permanent FROM temp.tidemark_assigned
-                    WHERE tbl = ?1 AND permanent >= ?2
+                    SELECT ?3, tbl, temporary, permanent FROM temp.tidemark_given
+                    WHERE list = \(StagedRequest.list("?4")) AND tbl = ?1 AND permanent >= ?2
                     """
-            ).execute(arguments: [table.name, first, device])
+            ).execute(arguments: [table.name, first, device, ord])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw StagedRequest.usedTemporaryId(table, ord)
         }
+    }
+
+    /// The next id of a table: one that no record has or had.
+    func nextIdentity(of table: SyncedTable) throws -> Int64 {
+        let name = SQLText.name(table.name)
+        let highest = "(SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(name))"
+        let given = planted(PlantedBug.reusesIds) ? "NULL" : "next"
+        let counter =
+            table.isAutoincrement ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1)" : "0"
+        return try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT max(coalesce((SELECT \(given) FROM tidemark_identity WHERE tbl = ?1), 1),
+                        coalesce(\(highest), 0) + 1, coalesce(\(counter), 0) + 1)
+                    """
+            ),
+            arguments: [table.name]
+        ) ?? 1
+    }
+
+    /// Keeps what the next id of a table is.
+    func keepNextIdentity(_ next: Int64, of table: SyncedTable) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_identity VALUES (?, ?)
+                ON CONFLICT (tbl) DO UPDATE SET next = excluded.next
+                """
+        ).execute(arguments: [table.name, next])
     }
 }

@@ -2,17 +2,17 @@ package import GRDB
 package import TidemarkCore
 package import TidemarkServer
 import TidemarkSQLite
-import TidemarkStore
+package import TidemarkStore
 
 /// The engine's view of one transaction on a zone's SQLite file.
 ///
 /// The connection was prepared for the schema, has `foreign_keys` on, and is inside an immediate
 /// transaction.
 package struct ZoneTransaction: StoreTransaction {
-    let db: Database
+    package let db: Database
     let schema: SyncSchema
     package let now: Int64
-    let staged: StagedRequest
+    package let staged: StagedRequest
     private let hash: String
     /// The hash of the schema's shape, to which fingerprints belong.
     let shape: String
@@ -35,8 +35,6 @@ package struct ZoneTransaction: StoreTransaction {
     package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
         try staged.stage(together: bodies, limits: limits)
     }
-
-    package func turn(to request: SyncRequest) throws { try staged.turn() }
 
     package func zone() throws -> ZoneState {
         guard

@@ -32,7 +32,7 @@ extension ZoneTransaction {
     }
 
     /// The fingerprint that is kept of a revision.
-    func keptFingerprint(at revision: Int64) throws -> Fingerprint? {
+    package func keptFingerprint(at revision: Int64) throws -> Fingerprint? {
         try String.fetchOne(
             db.cachedStatement(
                 sql: "SELECT fingerprint FROM tidemark_fingerprint WHERE revision = ? AND shape = ?"

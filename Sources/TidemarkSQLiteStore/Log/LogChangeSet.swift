@@ -74,7 +74,7 @@ extension ZoneTransaction {
 
     /// Keeps the ids that records have, or had, from ever being given again: whoever still refers
     /// to a deleted record must not find another in its place.
-    private func retireIds() throws {
+    func retireIds() throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_identity (tbl, next)
@@ -92,24 +92,31 @@ extension ZoneTransaction {
         _ stamp: Stamp,
         _ body: String
     ) throws {
-        let previous = try String.fetchOne(
-            db.cachedStatement(sql: "SELECT chain FROM tidemark_revision WHERE revision = ?"),
-            arguments: [revision - 1]
-        )
         let chain = RecentChangeSet.chain(
-            after: previous ?? "",
+            after: try chain(at: revision - 1),
             revision: revision,
             device: stamp.device,
             body: body
         )
+        try insertRevision(revision, id, stamp, body, chain: chain)
+        try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(
+            arguments: [stamp.time])
+    }
+
+    /// Adds a change set to the log, with the hash of the history up to it.
+    func insertRevision(
+        _ revision: Int64,
+        _ id: String?,
+        _ stamp: Stamp,
+        _ body: String,
+        chain: String
+    ) throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_revision (revision, id, device, time, body, chain)
                 VALUES (?, ?, ?, ?, ?, ?)
                 """
         ).executeLettingGo(arguments: [revision, id, stamp.device, stamp.time, body, chain])
-        try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(
-            arguments: [stamp.time])
     }
 
     package func hasRevision(

@@ -38,7 +38,7 @@ public protocol StoreTransaction {
     ///   tell.
     func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]?
 
-    /// Begins with a staged request: of what was said to the ones before it, nothing counts.
+    /// Begins with a staged request.
     func turn(to request: SyncRequest) throws
 
     /// Takes changes that other programs made in the tables into the log, as one revision if there
@@ -155,6 +155,11 @@ public protocol StoreTransaction {
 
     /// The change sets that are missed, oldest first, as the device may see them.
     func catchUp(_ missed: MissedRevisions) throws -> CatchUp
+}
+
+extension StoreTransaction {
+    /// Where each change set is written in its turn, nothing.
+    public func turn(to request: SyncRequest) throws {}
 }
 
 /// Where a zone stands.

@@ -12,6 +12,8 @@ public import TidemarkCore
 /// statements there as one with a thousand. Where something is wrong with one of them, each is
 /// staged by itself, and only that one is refused.
 public struct GroupHandler: Sendable {
+    /// The bounds on requests and answers.
+    public let limits: Limits
     private let sync: SyncHandler
     private let comparison: ComparisonHandler
     /// Requests up to so many bytes are staged together.
@@ -19,6 +21,7 @@ public struct GroupHandler: Sendable {
 
     /// Makes a handler with limits.
     public init(limits: Limits = .standard) {
+        self.limits = limits
         sync = SyncHandler(limits: limits)
         comparison = ComparisonHandler(limits: limits)
     }
@@ -33,11 +36,11 @@ public struct GroupHandler: Sendable {
         in transaction: some StoreTransaction
     ) throws -> [Result<ZoneAnswer, any Error>] {
         var (results, bytes) = ([Result<ZoneAnswer, any Error>](), 0)
-        for run in Self.runs(of: group) where bytes < sync.limits.groupBytesMax {
+        for run in Self.runs(of: group) where bytes < limits.groupBytesMax {
             let staged =
                 run.count > 1
-                ? try transaction.stage(together: run.map(\.body), limits: sync.limits) : nil
-            for (place, request) in run.enumerated() where bytes < sync.limits.groupBytesMax {
+                ? try transaction.stage(together: run.map(\.body), limits: limits) : nil
+            for (place, request) in run.enumerated() where bytes < limits.groupBytesMax {
                 let result = try transaction.isolated {
                     try answer(request, staged: staged?[place], in: transaction)
                 }
@@ -78,7 +81,7 @@ public struct GroupHandler: Sendable {
     ) throws -> ZoneAnswer {
         switch request.kind {
         case .sync:
-            let staged = try staged ?? transaction.stage(request.body, limits: sync.limits)
+            let staged = try staged ?? transaction.stage(request.body, limits: limits)
             let (text, tally) = try sync.answer(staged, in: transaction)
             return ZoneAnswer(body: Array(text.utf8), tally: tally)
         case .fingerprints:

@@ -24,6 +24,8 @@ final class SimulatedServer {
     private(set) var version = 0
     private let handler: GroupHandler
     private let limits: Limits
+    /// How many requests it has answered.
+    private var answers = 0
     /// What it has in memory to answer from.
     private var recent = RecentChangeSets()
     private(set) var database: DatabaseQueue
@@ -62,21 +64,72 @@ final class SimulatedServer {
     ) throws -> [Result<ZoneAnswer, any Error>] {
         var results: [Result<ZoneAnswer, any Error>] = []
         try inTransaction { db in
+            let areFull = shorts.allSatisfy { $0 == nil }
+            let planned = areFull && group.count > 1 ? try plan(group, db) : nil
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
             for (index, request) in group.enumerated() {
                 if let short = shorts.isEmpty ? nil : shorts[index] {
                     results.append(try news(short, request, db))
                 } else {
-                    results += try pull(request, db) ?? handler.handle([request], in: transaction)
+                    results += try pull(request, db) ?? answer(request, in: transaction)
                 }
                 if crash != .beforeCommit { try look(db, index, results[index]) }
             }
+            try compare(planned, results)
             let isDone = crash != .beforeCommit && GroupHandler.isWorthCommitting(results)
             if !isDone { recent = RecentChangeSets() }
             return isDone ? .commit : .rollback
         }
         if crash != .beforeCommit { try journal?.add(group, results) }
         return results
+    }
+
+    /// Answers a request; every other one as if it were a group whose change sets are written
+    /// together.
+    private func answer(
+        _ request: ZoneRequest,
+        in transaction: ZoneTransaction
+    ) throws -> [Result<ZoneAnswer, any Error>] {
+        answers += 1
+        let planned =
+            answers.isMultiple(of: 2) ? try plan([request], transaction.db, ending: .commit) : nil
+        return try planned ?? handler.handle([request], in: transaction)
+    }
+
+    /// What a group is answered when its change sets are written together, if they can be.
+    ///
+    /// A planted bug is where each is written in its turn.
+    private func plan(
+        _ group: [ZoneRequest],
+        _ db: Database,
+        ending end: Database.TransactionCompletion = .rollback
+    ) throws -> [Result<ZoneAnswer, any Error>]? {
+        guard !PlantedBug.isAnyPlanted else { return nil }
+        var answers: [Result<ZoneAnswer, any Error>]?
+        try db.inSavepoint {
+            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
+            answers = try handler.handle(group, planning: transaction)
+            return GroupHandler.isWorthCommitting(answers ?? []) ? end : .rollback
+        }
+        return answers
+    }
+
+    /// Looks whether requests that were answered together were told what each is told in its turn.
+    private func compare(
+        _ planned: [Result<ZoneAnswer, any Error>]?,
+        _ results: [Result<ZoneAnswer, any Error>]
+    ) throws {
+        for (planned, result) in zip(planned ?? [], results) {
+            let isSame =
+                switch (planned, result) {
+                case (.success(let planned), .success(let result)): planned.body == result.body
+                case (.failure(let planned), .failure(let result)): "\(planned)" == "\(result)"
+                default: false
+                }
+            guard isSame else {
+                throw Finding("live", "server", "a group was answered otherwise than one by one")
+            }
+        }
     }
 
     /// Answers a request that only asks, if that can be done from what lies in memory.

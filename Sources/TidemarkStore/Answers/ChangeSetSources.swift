@@ -38,6 +38,6 @@ extension ChangeSetJSON.Source {
 }
 
 /// The members of a JSON object behind a comma, or nothing when it has none.
-private func members(_ object: String) -> String {
+func members(_ object: String) -> String {
     "CASE \(object) WHEN '{}' THEN '' ELSE ',' || substr(\(object), 2, length(\(object)) - 2) END"
 }

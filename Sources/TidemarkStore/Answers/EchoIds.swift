@@ -1,7 +1,7 @@
 import GRDB
 import TidemarkCore
 import TidemarkServer
-import TidemarkSQLite
+package import TidemarkSQLite
 
 /// The short answer to a change set: what its author wrote is what the rows have become, so only
 /// the ids are news.
@@ -11,8 +11,6 @@ import TidemarkSQLite
 extension StagedRequest {
     /// A change set of the request that was just logged, with the ids of the records that it named
     /// by temporary ones, and nothing else.
-    ///
-    /// The staged records are those of the request or of ``sentRecords(_:)``.
     package func renderIds(_ envelope: AnswerEnvelope, ord: Int) throws -> String {
         let names = try String.fetchSet(
             db.cachedStatement(
@@ -32,31 +30,11 @@ extension StagedRequest {
         )
     }
 
-    /// The records of a staged change set, to be staged again when it is known what became of them.
-    ///
-    /// - Returns: A JSON array of arrays: table, operation, key, temporary key, and the columns
-    ///   under their permanent ids.
-    package func sentRecords(_ ord: Int) throws -> String {
-        let parts = try tables(ord).compactMap { table in
-            try String.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT group_concat(json_array(tbl, operation, key, old_key, \(sent(table))))
-                        FROM temp.tidemark_staged AS s WHERE ord = ? AND tbl = ?
-                        """
-                ),
-                arguments: [ord, table.name]
-            )
-        }
-        return "[\(parts.joined(separator: ","))]"
-    }
-
-    /// Whether the rows in `temp.tidemark_reduced` are exactly those that were sent, be it that
-    /// `isNamed` says that the staged ones are those of ``sentRecords(_:)``.
+    /// Whether the rows in `temp.tidemark_reduced` are exactly those that were sent.
     ///
     /// Both are text that a device and the server write alike; whoever writes otherwise, by hand
     /// for instance, gets everything back.
-    package func isAsSent(_ ord: Int, isNamed: Bool = false) throws -> Bool {
+    package func isAsSent(_ ord: Int) throws -> Bool {
         let counts = try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -67,29 +45,27 @@ extension StagedRequest {
             arguments: [ord]
         )
         guard counts == true else { return false }
-        return try tables(ord).allSatisfy { table in
-            try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT NOT EXISTS (
-                            SELECT 1 FROM temp.tidemark_staged AS s LEFT JOIN temp.tidemark_reduced AS r
-                                ON r.tbl = s.tbl AND r.key = s.key
-                            WHERE s.ord = ?1 AND s.tbl = ?2 AND (r.operation IS NOT s.operation
-                                OR coalesce(r.attributes, '{}')
-                                    <> coalesce(\(isNamed ? "s.attributes" : sent(table)), '{}')))
-                        """
-                ),
-                arguments: [ord, table.name]
-            ) ?? false
-        }
+        return try changedSets(.one(ord)).isEmpty
     }
 
-    private func tables(_ ord: Int) throws -> [SyncedTable] {
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"),
-            arguments: [ord]
-        )
-        return schema.tables.filter { names.contains($0.name) }
+    /// Those of some change sets of which `temp.tidemark_reduced` has not exactly the records that
+    /// they name; it may have more.
+    package func changedSets(_ sets: StagedSets) throws -> Set<Int> {
+        try touchedTables(sets).reduce(into: []) { changed, table in
+            changed.formUnion(
+                try Int.fetchSet(
+                    db.cachedStatement(
+                        sql: """
+                            SELECT s.ord FROM temp.tidemark_staged AS s LEFT JOIN temp.tidemark_reduced AS r
+                                ON r.tbl = s.tbl AND r.key = s.key
+                            WHERE \(sets.contains("s.ord")) AND s.tbl = ?2 AND (r.operation IS NOT s.operation
+                                OR coalesce(r.attributes, '{}') <> coalesce(\(sent(table)), '{}'))
+                            """
+                    ),
+                    arguments: [sets.number, table.name]
+                )
+            )
+        }
     }
 
     /// The columns that a staged record `s` sets, as they were sent, but with permanent ids in its

@@ -5,6 +5,10 @@ package import GRDB
 /// They are the connection's own, made once; each step empties its own before it fills them.
 package enum CommitTables {
     private static let sql = """
+        CREATE TEMP TABLE tidemark_given (
+            list INTEGER, tbl TEXT, temporary INTEGER, permanent INTEGER,
+            PRIMARY KEY (list, tbl, temporary)
+        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_contended (
             rec INTEGER, tbl TEXT, key TEXT, operation TEXT, base INTEGER, present INTEGER,
             image TEXT, PRIMARY KEY (tbl, key)

@@ -7,6 +7,7 @@ import TidemarkSQLite
 extension StagedRequest {
     /// Parses a body, checks every name, key and value in it, and stages its rows.
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
+        try forget()
         let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
         let envelope = try RequestEnvelope(
             body,
@@ -21,6 +22,7 @@ extension StagedRequest {
     /// Does the same for several short bodies in one go; nil when something is wrong with one of
     /// them.
     package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
+        try forget()
         do {
             let staging = try ChangeSetStaging(together: bodies, limits: limits, in: db)
             let requests = try bodies.map { try RequestEnvelope($0, limits: limits, in: db) }
@@ -37,9 +39,9 @@ extension StagedRequest {
         }
     }
 
-    /// Forgets what temporary ids stand for in another request.
-    package func turn() throws {
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
+    /// Forgets what was given to the requests before, and done with them.
+    private func forget() throws {
+        for table in ["given", "planned"] { try CommitTables.clear(table, in: db) }
     }
 
     /// Checks what is a change set's own, and reads id and `after` of each.

@@ -2,11 +2,12 @@ import Foundation
 import GRDB
 package import TidemarkCore
 package import TidemarkServer
-import TidemarkSQLite
+package import TidemarkSQLite
 
 /// Permanent ids, put wherever a temporary id stands in a staged change set.
 ///
-/// The store knows which ids there are, and gives them into `temp.tidemark_assigned`.
+/// The store knows which ids there are, and gives them into `temp.tidemark_given`, for each request
+/// its own: another one's temporary ids are nobody's there.
 extension StagedRequest {
     /// A temporary id that a request names without creating its record.
     package struct WantedIdentity: Hashable, Sendable {
@@ -74,8 +75,8 @@ extension StagedRequest {
         do {
             try db.cachedStatement(
                 sql: """
-                    INSERT INTO temp.tidemark_assigned
-                    SELECT tbl, CAST(key AS INTEGER), rec + ?3 FROM temp.tidemark_staged WHERE \(created)
+                    INSERT INTO temp.tidemark_given
+                    SELECT \(Self.list("ord")), tbl, CAST(key AS INTEGER), rec + ?3 FROM temp.tidemark_staged WHERE \(created)
                     """
             ).execute(arguments: [ord, table.name, offset])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
@@ -120,24 +121,28 @@ extension StagedRequest {
         ) ?? 0
     }
 
-    /// Gives the new records of a table ids that the store has drawn, in their order.
-    package func assign(_ table: SyncedTable, _ ord: Int, ids: [Int64]) throws {
+    /// Gives the new records of a table ids, one each, in their order.
+    package func give(_ ids: [Int64], to table: SyncedTable, in sets: StagedSets) throws {
         do {
             try db.cachedStatement(
                 sql: """
-                    INSERT INTO temp.tidemark_assigned
-                    SELECT s.tbl, CAST(s.key AS INTEGER), i.value FROM (
-                        SELECT *, row_number() OVER (ORDER BY rec) - 1 AS place
-                        FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1 AND operation = 'create'
+                    INSERT INTO temp.tidemark_given
+                    SELECT \(Self.list("s.ord")), s.tbl, CAST(s.key AS INTEGER), i.value FROM (
+                        SELECT *, row_number() OVER (ORDER BY ord, rec) - 1 AS place
+                        FROM temp.tidemark_staged
+                        WHERE \(sets.contains("ord")) AND tbl = ?2 AND operation = 'create'
                     ) AS s JOIN json_each(?3) AS i ON i.key = s.place
                     """
             ).execute(arguments: [
-                table.name, ord, "[\(ids.map(String.init).joined(separator: ","))]",
+                sets.number, table.name, "[\(ids.map(String.init).joined(separator: ","))]",
             ])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw Self.usedTemporaryId(table, ord)
+            throw Self.usedTemporaryId(table, sets.number)
         }
     }
+
+    /// The request of a change set, by its number in SQL.
+    package static func list(_ ord: String) -> String { ChangeSetStaging.list(of: ord) }
 
     /// A temporary id that stands for two records.
     package static func usedTemporaryId(_ table: SyncedTable, _ ord: Int) -> Violation {
@@ -151,25 +156,25 @@ extension StagedRequest {
         )
     }
 
-    /// Puts permanent ids wherever a change set names temporary ones.
+    /// Puts permanent ids wherever change sets name temporary ones.
     ///
     /// - Throws: ``TidemarkServer/Violation`` when one stands for nothing.
-    package func nameIdentities(_ ord: Int) throws {
-        if try unknownKey(ord) != nil {
-            try rewriteKeys(ord)
-            if let unknown = try unknownKey(ord) { throw unknownTemporaryId(ord, unknown) }
+    package func nameIdentities(_ sets: StagedSets) throws {
+        if try unknownKey(sets) != nil {
+            try rewriteKeys(sets)
+            if let unknown = try unknownKey(sets) { throw unknownTemporaryId(unknown) }
         }
-        if try unknownReference(ord) != nil {
-            try rewriteReferences(ord)
-            if let unknown = try unknownReference(ord) { throw unknownTemporaryId(ord, unknown) }
+        if try unknownReference(sets) != nil {
+            try rewriteReferences(sets)
+            if let unknown = try unknownReference(sets) { throw unknownTemporaryId(unknown) }
         }
     }
 
     /// Puts permanent ids wherever a change set that was refused names temporary ones that are
     /// known; those of its own creations stay.
     package func nameKnownIdentities(_ ord: Int) throws {
-        try rewriteKeys(ord)
-        try rewriteReferences(ord)
+        try rewriteKeys(.one(ord))
+        try rewriteReferences(.one(ord))
     }
 
     /// A record that a change set names by its id and by a temporary one.
@@ -184,12 +189,12 @@ extension StagedRequest {
         )
     }
 
-    private func rewriteKeys(_ ord: Int) throws {
-        try namingTwice(ord) { try rewriteOwnKeys(ord) }
+    private func rewriteKeys(_ sets: StagedSets) throws {
+        try namingTwice(sets.number) { try rewriteOwnKeys(sets) }
     }
 
-    private func rewriteReferences(_ ord: Int) throws {
-        try namingTwice(ord) { try rewriteReferencesAndKeys(ord) }
+    private func rewriteReferences(_ sets: StagedSets) throws {
+        try namingTwice(sets.number) { try rewriteReferencesAndKeys(sets) }
     }
 
     /// Gives records other keys, of which each may be there once.
@@ -201,15 +206,16 @@ extension StagedRequest {
         }
     }
 
-    private func rewriteOwnKeys(_ ord: Int) throws {
+    private func rewriteOwnKeys(_ sets: StagedSets) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_staged SET old_key = key, key = CAST(m.permanent AS TEXT)
-                FROM temp.tidemark_assigned AS m
-                WHERE ord = ? AND key LIKE '-%' AND m.tbl = tidemark_staged.tbl
+                FROM temp.tidemark_given AS m
+                WHERE \(sets.contains("ord")) AND key LIKE '-%'
+                    AND m.list = \(Self.list("tidemark_staged.ord")) AND m.tbl = tidemark_staged.tbl
                     AND m.temporary = CAST(tidemark_staged.key AS INTEGER)
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: [sets.number])
         let renamed = db.changesCount
         guard renamed > 0 else { return }
         try db.cachedStatement(
@@ -217,22 +223,22 @@ extension StagedRequest {
                 UPDATE temp.tidemark_staged_cell SET value = CAST(s.key AS INTEGER)
                 FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
                     JOIN temp.tidemark_column AS k ON k.tbl = s.tbl AND k.key_position = 0
-                WHERE s.ord = ? AND t.kind = 'integer' AND s.old_key IS NOT NULL
+                WHERE \(sets.contains("s.ord")) AND t.kind = 'integer' AND s.old_key IS NOT NULL
                     AND tidemark_staged_cell.rec = s.rec AND tidemark_staged_cell.col = k.col
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: [sets.number])
     }
 
-    private func rewriteReferencesAndKeys(_ ord: Int) throws {
+    private func rewriteReferencesAndKeys(_ sets: StagedSets) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_staged_cell SET value = m.permanent
-                FROM temp.tidemark_staged AS s, temp.tidemark_reference AS r, temp.tidemark_assigned AS m
-                WHERE s.ord = ? AND s.rec = tidemark_staged_cell.rec AND r.tbl = s.tbl
+                FROM temp.tidemark_staged AS s, temp.tidemark_reference AS r, temp.tidemark_given AS m
+                WHERE \(sets.contains("s.ord")) AND s.rec = tidemark_staged_cell.rec AND r.tbl = s.tbl
                     AND r.col = tidemark_staged_cell.col AND typeof(value) = 'integer' AND value < 0
-                    AND m.tbl = r.parent AND m.temporary = value
+                    AND m.list = \(Self.list("s.ord")) AND m.tbl = r.parent AND m.temporary = value
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: [sets.number])
         let rewritten = db.changesCount
         guard rewritten > 0 else { return }
         try db.cachedStatement(
@@ -246,43 +252,44 @@ extension StagedRequest {
                             JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
                             JOIN temp.tidemark_column AS k ON k.tbl = s.tbl AND k.key_position >= 0
                             JOIN temp.tidemark_staged_cell AS c ON c.rec = s.rec AND c.col = k.col
-                        WHERE s.ord = ? AND t.kind = 'general' ORDER BY s.rec, k.key_position
+                        WHERE \(sets.contains("s.ord")) AND t.kind = 'general' ORDER BY s.rec, k.key_position
                     ) GROUP BY rec
                 ) AS f
                 WHERE f.rec = tidemark_staged.rec AND f.fresh <> tidemark_staged.key
                 """
-        ).execute(arguments: [ord])
+        ).execute(arguments: [sets.number])
     }
 
     /// A record that still has a temporary id for a key.
-    private func unknownKey(_ ord: Int) throws -> Row? {
+    private func unknownKey(_ sets: StagedSets) throws -> Row? {
         try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT s.tbl, s.key FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
-                    WHERE ord = ? AND t.kind = 'integer' AND key LIKE '-%'
+                    SELECT s.ord, s.tbl, s.key
+                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
+                    WHERE \(sets.contains("s.ord")) AND t.kind = 'integer' AND key LIKE '-%'
                     """
             ),
-            arguments: [ord]
+            arguments: [sets.number]
         )
     }
 
-    private func unknownReference(_ ord: Int) throws -> Row? {
+    private func unknownReference(_ sets: StagedSets) throws -> Row? {
         try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT s.tbl, coalesce(s.old_key, s.key) AS key, c.col
+                    SELECT s.ord, s.tbl, coalesce(s.old_key, s.key) AS key, c.col
                     FROM temp.tidemark_staged AS s
                         JOIN temp.tidemark_staged_cell AS c USING (rec)
                         JOIN temp.tidemark_reference AS r ON r.tbl = s.tbl AND r.col = c.col
-                    WHERE s.ord = ? AND typeof(c.value) = 'integer' AND c.value < 0
+                    WHERE \(sets.contains("s.ord")) AND typeof(c.value) = 'integer' AND c.value < 0
                     """
             ),
-            arguments: [ord]
+            arguments: [sets.number]
         )
     }
 
-    private func unknownTemporaryId(_ ord: Int, _ row: Row) -> Violation {
+    private func unknownTemporaryId(_ row: Row) -> Violation {
         .refusal(
             TidemarkError(
                 .unknownTemporaryId,
@@ -290,7 +297,7 @@ extension StagedRequest {
                 fix:
                     "Create the record in this change set or in an earlier one of the same device.",
                 place: .init(
-                    changeSet: ord,
+                    changeSet: row["ord"],
                     table: row["tbl"],
                     key: row["key"],
                     column: row.hasColumn("col") ? row["col"] : nil

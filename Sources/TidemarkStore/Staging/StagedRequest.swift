@@ -1,6 +1,6 @@
 package import GRDB
 package import TidemarkCore
-import TidemarkSQLite
+package import TidemarkSQLite
 
 /// A request between its JSON and the tables of a store, whichever it is.
 ///
@@ -13,7 +13,7 @@ import TidemarkSQLite
 /// | table of the connection | a row is |
 /// | --- | --- |
 /// | `tidemark_staged`, `tidemark_staged_cell` | a record of the request, and a value of it |
-/// | `tidemark_assigned` | a temporary id and the permanent one |
+/// | `tidemark_given` | a temporary id of a request and the permanent one |
 /// | `tidemark_contended` | a record that somebody else changed, with its row as it is now |
 /// | `tidemark_overruling` | a value that does not stand |
 /// | `tidemark_reduced` | what a commit did to a record |
@@ -32,9 +32,18 @@ package struct StagedRequest {
 
     /// The tables that a change set touches, parents first.
     package func touchedTables(_ ord: Int) throws -> [SyncedTable] {
+        try touchedTables(.one(ord))
+    }
+
+    /// The tables that change sets touch, parents first.
+    package func touchedTables(_ sets: StagedSets) throws -> [SyncedTable] {
         let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"),
-            arguments: [ord]
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE \(sets.contains("ord"))
+                    """
+            ),
+            arguments: [sets.number]
         )
         return schema.tables.filter { names.contains($0.name) }
     }

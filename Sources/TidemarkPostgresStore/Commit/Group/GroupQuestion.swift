@@ -1,5 +1,6 @@
 import TidemarkCore
 import TidemarkServer
+import TidemarkStore
 
 /// What a group of requests will ask the zone's bookkeeping, as far as their bytes tell: asked in
 /// the round trip that begins the transaction.
@@ -124,17 +125,11 @@ struct GroupQuestion: Sendable {
 
 /// What the zone's bookkeeping said when the transaction began.
 struct GroupFacts {
-    /// A revision, as everybody but its author receives it.
-    struct Recent {
-        let device: String?
-        let body: String
-    }
-
     /// The ids that were asked about: of others nothing is known.
     var asked: Set<String> = []
     var laps: [String: Exchange] = [:]
     var verdicts: [String: KeptVerdict] = [:]
-    var recent: [Int64: Recent] = [:]
+    var recent: [Int64: PlanFacts.Recent] = [:]
     var fingerprints: [Int64: Fingerprint] = [:]
     /// The hash of the history up to the latest revision.
     var chain: (revision: Int64, hash: String)?
@@ -158,7 +153,7 @@ struct GroupFacts {
         }
         for kept in results[1].map({ KeptVerdict($0) }) { verdicts[kept.id] = kept }
         for row in results[2].map({ $0 }) {
-            recent[row.integer(0) ?? 0] = Recent(device: row[1], body: row.text(2))
+            recent[row.integer(0) ?? 0] = PlanFacts.Recent(device: row[1], body: row.text(2))
         }
         for row in results[3].map({ $0 }) {
             fingerprints[row.integer(0) ?? 0] = row[1].flatMap(Fingerprint.init(hex:))

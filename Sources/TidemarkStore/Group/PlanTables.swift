@@ -1,0 +1,64 @@
+import TidemarkCore
+import TidemarkSQLite
+
+/// What of a schema decides which change sets have to do with each other.
+struct PlanTables: Sendable {
+    /// Tables with unique values, and the columns that these are made of; nil where nobody knows.
+    let uniques: [String: Set<String>?]
+    let haveReferences: Bool
+    private let integerKeyed: Set<String>
+    /// Tables of which a record that goes takes others along, or must not go.
+    private let parents: Set<String>
+    /// Tables of which not only the key is referred to.
+    private let parentsByValue: Set<String>
+    /// By table, the tables to which it refers otherwise than by an integer key.
+    private let valueParents: [String: Set<String>]
+
+    init(_ schema: SyncSchema) {
+        integerKeyed = Set(schema.tables.filter { $0.keyKind == .integer }.map(\.name))
+        let references = schema.tables.flatMap(\.references)
+        haveReferences = !references.isEmpty
+        parents = Set(references.map(\.parent))
+        let isToKey = { (reference: SyncedTable.Reference) in
+            schema.byName[reference.parent]?.key == reference.parentColumns
+        }
+        parentsByValue = Set(references.filter { !isToKey($0) }.map(\.parent))
+        let integerKeyed = integerKeyed
+        valueParents = Dictionary(
+            uniqueKeysWithValues: schema.tables.map { table in
+                let others = table.references.filter {
+                    !isToKey($0) || !integerKeyed.contains($0.parent)
+                }
+                return (table.name, Set(others.map(\.parent)))
+            }
+        )
+        let unique = schema.tables.filter { !$0.uniques.isEmpty || $0.hasComputedUniques }
+        uniques = Dictionary(
+            uniqueKeysWithValues: unique.map { table -> (String, Set<String>?) in
+                (table.name, table.hasComputedUniques ? nil : Set(table.uniques.flatMap { $0 }))
+            }
+        )
+    }
+
+    /// The name of a record of a change set.
+    func name(_ table: String, key: String, _ ord: Int) -> PlanRecords.Name {
+        let isTemporary = key.hasPrefix("-") && integerKeyed.contains(table)
+        let list = ChangeSetStaging.list(of: ord)
+        return PlanRecords.Name(table: table, key: isTemporary ? "\(list):\(key)" : key)
+    }
+
+    /// Whether a table has unique values besides its key.
+    func haveUniques(_ table: String) -> Bool { uniques.keys.contains(table) }
+
+    /// Whether what is done to a record may change others, which the change set does not name.
+    func reachesFar(_ table: String, _ operation: TidemarkCore.Operation) -> Bool {
+        switch operation {
+        case .create: false
+        case .update: parentsByValue.contains(table)
+        case .delete: parents.contains(table)
+        }
+    }
+
+    /// The tables to which one refers otherwise than by an integer key.
+    func valueParents(of table: String) -> Set<String> { valueParents[table, default: []] }
+}

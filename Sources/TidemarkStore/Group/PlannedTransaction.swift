@@ -1,0 +1,308 @@
+package import TidemarkCore
+package import TidemarkServer
+import TidemarkSQLite
+
+/// A group's transaction in which change sets are noted first and written together.
+///
+/// To the handler it is a transaction like any other. It answers out of what the zone was at when
+/// the group began and of what has been planned since; the database is asked for what is neither,
+/// and written to when other requests are staged, and at the end. Whatever cannot be said before it
+/// is written throws ``NotPlain``: then the caller undoes everything, and lets the same handler
+/// answer the same requests in the transaction beneath.
+package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransaction {
+    let base: Base
+    let tables: PlanTables
+    var plan: GroupPlan
+    var records = PlanRecords()
+    private var state: ZoneState
+    private var facts = PlanFacts()
+    /// What there was when the request in hand began.
+    private var start: (plan: GroupPlan, state: ZoneState)?
+    /// Whether the request in hand has done nothing that the plan does not undo.
+    private var isUndoable = true
+    /// What is known of the change set in hand.
+    private var current = (base: Int64(0), seen: [Int64](), older: [Int64](), segment: 0)
+
+    /// Begins a plan.
+    ///
+    /// - Throws: ``NotPlain``, when nothing can be planned in the zone.
+    package init(_ base: Base) throws {
+        guard try base.isPlannable else { throw NotPlain() }
+        do {
+            try base.absorbOutsideChanges()
+        } catch is TidemarkError {
+            // Each request is told by itself what is wrong with the rows.
+            throw NotPlain()
+        }
+        (self.base, tables) = (base, PlanTables(base.staged.schema))
+        state = try base.zone()
+        plan = GroupPlan(first: state.revision)
+    }
+
+    /// Writes what is planned, and completes the answers that were given before.
+    package func finish(
+        _ drafts: [Result<ZoneAnswer, any Error>],
+        bytesMax: Int
+    ) throws -> [Result<ZoneAnswer, any Error>] {
+        try write()
+        let answers = try plan.filled(drafts, bytesMax: bytesMax, in: base.staged.db)
+        if !plan.isEmpty || !plan.laps.isEmpty { try base.keep(plan.laps, zone: state) }
+        return answers
+    }
+
+    // MARK: Requests
+
+    package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
+        try write()
+        let request = try base.stage(body, limits: limits)
+        try look(at: [request])
+        return request
+    }
+
+    package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
+        try write()
+        guard let requests = try base.stage(together: bodies, limits: limits) else { return nil }
+        try look(at: requests)
+        return requests
+    }
+
+    private func look(at requests: [SyncRequest]) throws {
+        records = try PlanRecords(tables, in: base.staged.db)
+        facts = try base.facts(about: requests, at: state)
+    }
+
+    package func isolated<Success>(_ body: () throws -> Success) throws -> Result<
+        Success, any Error
+    > {
+        (start, isUndoable, plan.requests) = (nil, true, plan.requests + 1)
+        do {
+            return .success(try body())
+        } catch let error as TidemarkError {
+            guard isUndoable else { throw NotPlain() }
+            if let start { (plan, state) = start }
+            return .failure(error)
+        }
+    }
+
+    package func turn(to request: SyncRequest) throws {
+        // Of what is being written neither the fingerprint nor the verdicts are known yet.
+        guard request.maxRevision <= plan.first || plan.isEmpty,
+            request.question == nil || plan.isEmpty
+        else { throw NotPlain() }
+        if let device = request.device {
+            guard plan.devices.insert(device).inserted else { throw NotPlain() }
+        }
+        start = (plan, state)
+    }
+
+    package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
+        } catch is Violation {
+            // What a refusal says is found out when it is the change set's turn.
+            throw NotPlain()
+        }
+    }
+
+    // MARK: A change set
+
+    package func begin(_ ord: Int, device: String?) throws -> Int64 {
+        move(to: state.revision + 1)
+        return state.revision
+    }
+
+    package func contentions(
+        _ ord: Int,
+        base: Int64,
+        seen: [Int64],
+        stamp: Stamp
+    ) throws -> [Contention] {
+        let changes = records.changes[ord] ?? PlanRecords.Changes()
+        (current.base, current.seen) = (base, seen)
+        current.segment = try plan.place(changes, in: tables)
+        return []
+    }
+
+    package func log(
+        _ envelope: SyncRequest.Envelope,
+        revision: Int64,
+        stamp: Stamp
+    ) throws -> LoggedChangeSet {
+        let index = plan.add(
+            .init(
+                envelope: envelope,
+                request: plan.requests,
+                segment: current.segment,
+                revision: revision,
+                stamp: stamp,
+                base: current.base,
+                seen: current.seen,
+                older: envelope.after.isEmpty ? [] : current.older
+            )
+        )
+        move(to: revision, time: max(state.time, stamp.time))
+        return LoggedChangeSet(ids: Draft.ids(index))
+    }
+
+    private func move(to revision: Int64, time: Int64? = nil) {
+        state = ZoneState(
+            epoch: state.epoch,
+            revision: revision,
+            horizon: state.horizon,
+            schema: state.schema,
+            time: time ?? state.time
+        )
+    }
+
+    /// What became of it is seen when it is written.
+    package func isAsSent(_ ord: Int) throws -> Bool { true }
+
+    package func authorsCopy(
+        _ envelope: SyncRequest.Envelope,
+        revision: Int64,
+        stamp: Stamp
+    ) throws -> String { Draft.own(plan.planned.count - 1) }
+
+    // MARK: What is known
+
+    package var now: Int64 { base.now }
+
+    package func zone() throws -> ZoneState { state }
+
+    package func end(of epoch: String) throws -> Int64? { try base.end(of: epoch) }
+
+    package func policy(of table: String) throws -> (
+        table: ConflictPolicy, columns: [String: ConflictPolicy]
+    ) { try base.policy(of: table) }
+
+    package func lastExchange(with device: String) throws -> Exchange? {
+        if let known = facts.exchanges[device] { return known }
+        return try base.lastExchange(with: device)
+    }
+
+    package func keep(_ exchange: Exchange, with device: String) throws {
+        plan.laps[device] = exchange
+    }
+
+    package func verdict(of id: String) throws -> Verdict? {
+        if let index = plan.places[id] {
+            let planned = plan.planned[index]
+            return Verdict(
+                device: planned.stamp.device,
+                hash: planned.envelope.hash,
+                revision: planned.revision,
+                body: Draft.own(index)
+            )
+        }
+        return facts.unanswered.contains(id) ? nil : try base.verdict(of: id)
+    }
+
+    package func known(_ ids: [String]) throws -> [String] { try base.known(ids) }
+
+    package func ancestry(of ids: [String]) throws -> Ancestry {
+        var (revisions, others) = ([Int64](), [String]())
+        for id in ids {
+            guard let index = plan.places[id] else {
+                others.append(id)
+                continue
+            }
+            let ancestor = plan.planned[index]
+            // Within a request, those before it are known as accepted.
+            guard ancestor.request == plan.requests else { throw NotPlain() }
+            revisions += ancestor.older + [ancestor.revision]
+        }
+        let rest =
+            others.isEmpty
+            ? Ancestry(revisions: [], isRefused: false) : try base.ancestry(of: others)
+        current.older = (revisions + rest.revisions).filter { $0 <= plan.first }
+        return Ancestry(revisions: revisions + rest.revisions, isRefused: rest.isRefused)
+    }
+
+    package func recallIdentities(_ request: SyncRequest) throws {
+        guard let first = request.changeSets.first else { return }
+        if records.unknown.contains(ChangeSetStaging.list(of: first.ord)) {
+            try base.recallIdentities(request)
+        }
+    }
+
+    package func fingerprint(at revision: Int64) throws -> Fingerprint? {
+        // An answer has the one that is asked for last.
+        plan.draftedFingerprints[plan.requests] = nil
+        guard revision > plan.first else {
+            if let known = plan.fingerprints[revision] { return known }
+            // The rows are those of that revision as long as nothing is written.
+            guard plan.written == 0 || revision < plan.first else { throw NotPlain() }
+            let known = try base.fingerprint(at: revision)
+            plan.fingerprints[revision] = known
+            return known
+        }
+        guard try fingerprint(at: plan.first) != nil else { return nil }
+        plan.draftedFingerprints[plan.requests] = revision
+        return Fingerprint.none
+    }
+
+    package func overruled(
+        device: String,
+        taken: Int64,
+        through revision: Int64,
+        limit: Int
+    ) throws -> [String] {
+        if facts.unnoted.contains(device) { return [] }
+        isUndoable = taken == 0
+        return try base.overruled(device: device, taken: taken, through: revision, limit: limit)
+    }
+
+    package func hasRevision(
+        by device: String,
+        after revision: Int64,
+        through last: Int64
+    ) throws -> Bool {
+        let isPlanned = plan.planned.contains {
+            $0.stamp.device == device && $0.revision > revision && $0.revision <= last
+        }
+        return try isPlanned || base.hasRevision(by: device, after: revision, through: last)
+    }
+
+    package func catchUp(_ missed: MissedRevisions) throws -> CatchUp {
+        var found = CatchUp(bodies: [], revision: missed.after, hasMore: false)
+        guard missed.after < missed.through else { return found }
+        let committed = missed.through(min(missed.through, plan.first))
+        if committed.after < committed.through {
+            found = try facts.catchUp(committed) ?? base.catchUp(committed)
+        }
+        return try plan.caughtUp(found, of: missed)
+    }
+
+    // MARK: Nothing to do before it is written
+
+    package func absorbOutsideChanges() throws {}
+
+    package func overrule(_ overrulings: [Overruling], in ord: Int) throws {}
+
+    package func apply(_ ord: Int) throws {}
+
+    package func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention] { [] }
+
+    // MARK: What cannot be said before
+
+    package func refuse(
+        _ envelope: SyncRequest.Envelope,
+        device: String?,
+        reasons: [ConflictReason],
+        relatedMax: Int
+    ) throws -> String { throw NotPlain() }
+
+    package func compact(to horizon: Int64) throws { throw NotPlain() }
+
+    package func recomputeFingerprint() throws { try unwritten().recomputeFingerprint() }
+
+    package func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
+        try unwritten().compare(ranges, limits: limits)
+    }
+
+    /// The transaction beneath, if it knows all that there is.
+    private func unwritten() throws -> Base {
+        guard plan.isEmpty else { throw NotPlain() }
+        return base
+    }
+}

@@ -1,0 +1,119 @@
+import GRDB
+import TidemarkCore
+import TidemarkServer
+import TidemarkSQLite
+
+/// What became of the change sets of a segment, each by itself: a few statements for all of them.
+///
+/// Each record in `temp.tidemark_reduced` is that of the change set which names it.
+extension StagedRequest {
+    /// Whether two change sets of a segment name one record.
+    func namesTwice(_ segment: StagedSets) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged WHERE \(segment.contains("ord"))
+                        GROUP BY tbl, key HAVING count(*) > 1)
+                    """
+            ),
+            arguments: [segment.number]
+        ) ?? false
+    }
+
+    /// Whether nothing happened but to records that change sets name, and what they say.
+    func isAsNamed(_ segment: StagedSets) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced AS r WHERE NOT EXISTS (
+                        SELECT 1 FROM temp.tidemark_staged AS s
+                        WHERE s.tbl = r.tbl AND s.key = r.key AND s.operation = r.operation
+                            AND \(segment.contains("s.ord"))))
+                    """
+            ),
+            arguments: [segment.number]
+        ) ?? false
+    }
+
+    /// The change sets of a segment, in their order, as they are kept and sent.
+    func bodies(
+        of planned: [GroupPlan.Planned],
+        _ segment: StagedSets
+    ) throws -> [GroupPlan.Body] {
+        let all = try tables(
+            of: "SELECT DISTINCT tbl FROM temp.tidemark_reduced",
+            segment,
+            ChangeSetJSON.Source.init(reducedIn:)
+        )
+        let new = try tables(
+            of: """
+                SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE \(segment.contains("ord"))
+                    AND operation <> 'delete' AND old_key IS NOT NULL
+                """,
+            segment,
+            ChangeSetJSON.Source.init(givenIn:)
+        )
+        let changed = try changedSets(segment)
+        return planned.map { change in
+            let envelope = AnswerEnvelope(
+                id: change.envelope.id,
+                revision: change.revision,
+                time: schema.needsTimes ? change.stamp.time : nil
+            ).members
+            let ord = change.envelope.ord
+            return GroupPlan.Body(
+                all: ChangeSetJSON.text(envelope, all[ord, default: []]),
+                ids: ChangeSetJSON.text(envelope, new[ord, default: []]),
+                isAsSent: !changed.contains(ord)
+            )
+        }
+    }
+
+    /// By change set, its part of each of some tables.
+    private func tables(
+        of names: String,
+        _ segment: StagedSets,
+        _ source: (SyncedTable) -> ChangeSetJSON.Source
+    ) throws -> [Int: [ChangeSetJSON.Part]] {
+        let statement = try db.cachedStatement(sql: names)
+        let arguments: StatementArguments = names.contains("?1") ? [segment.number] : []
+        let names = try String.fetchSet(statement, arguments: arguments)
+        var parts: [Int: [ChangeSetJSON.Part]] = [:]
+        for table in schema.tables where names.contains(table.name) {
+            for (ord, part) in try ChangeSetJSON.parts(source(table), of: segment, in: db) {
+                parts[ord, default: []].append(part)
+            }
+        }
+        return parts
+    }
+}
+
+extension ChangeSetJSON.Source {
+    /// What change set `p.ord` of a segment did to a table.
+    fileprivate init(reducedIn table: SyncedTable) {
+        self.init(
+            table: table,
+            sql: """
+                SELECT r.key, r.operation, CASE WHEN r.operation <> 'delete'
+                    THEN '"revision":' || p.revision || \(members("r.attributes")) END AS members
+                FROM temp.tidemark_staged AS s CROSS JOIN temp.tidemark_reduced AS r
+                    ON r.tbl = s.tbl AND r.key = s.key
+                WHERE s.ord = p.ord AND s.tbl = \(SQLText.literal(table.name))
+                """,
+            arguments: []
+        )
+    }
+
+    /// The records of a table that change set `p.ord` of a segment named by temporary ids.
+    fileprivate init(givenIn table: SyncedTable) {
+        self.init(
+            table: table,
+            sql: """
+                SELECT key, operation, '"__oldId__":' || old_key AS members FROM temp.tidemark_staged
+                WHERE ord = p.ord AND tbl = \(SQLText.literal(table.name))
+                    AND operation <> 'delete' AND old_key IS NOT NULL
+                """,
+            arguments: []
+        )
+    }
+}
