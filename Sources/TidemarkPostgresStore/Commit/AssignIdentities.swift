@@ -47,7 +47,8 @@ extension PostgresTransaction {
             return try keepMap(table, ord, device, from: assignFromSequence(stored, ord))
         }
         let first = try nextIdentity(stored)
-        let count = try staged.assign(table, ord, from: first)
+        let count = try staged.creationCount(table, ord)
+        try staged.give(Array(first..<(first + Int64(count))), to: table, in: .one(ord))
         try pg.query(
             """
             INSERT INTO tidemark.identity VALUES ($1, $2, $3::bigint)

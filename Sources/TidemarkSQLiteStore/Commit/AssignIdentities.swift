@@ -43,10 +43,9 @@ extension ZoneTransaction {
     ///
     /// An id is never given twice, also when its record is long gone.
     private func assign(_ table: SyncedTable, _ ord: Int, _ device: String?) throws {
-        let first = try nextIdentity(of: table)
-        let count = try staged.assign(table, ord, from: first)
-        try keepNextIdentity(first + Int64(count), of: table)
-        guard let device else { return }
+        let ids = try identities(staged.creationCount(table, ord), of: table)
+        try staged.give(ids, to: table, in: .one(ord))
+        guard let device, let first = ids.first else { return }
         do {
             try db.cachedStatement(
                 sql: """

@@ -22,6 +22,6 @@ extension GroupHandler {
 
     /// What is large costs what its rows cost, and would be staged twice if a plan did not do.
     private static func isPlannable(_ request: ZoneRequest) -> Bool {
-        request.body.count <= 1 << 20
+        request.body.count <= 4 << 20
     }
 }

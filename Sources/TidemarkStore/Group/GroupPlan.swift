@@ -78,13 +78,13 @@ package struct GroupPlan: Sendable {
     /// What is not written yet.
     var pending: ArraySlice<Planned> { planned[written...] }
 
-    /// What a change set is written together with: what stands before it and has nothing to do with
-    /// it.
-    mutating func place(_ records: PlanRecords.Changes, in tables: PlanTables) throws -> Int {
-        if try !segment.takes(records, in: tables) {
+    /// The segment of a change set: that of the one before it, if they have nothing to do with each
+    /// other.
+    mutating func place(_ changes: PlanRecords.Changes, in tables: PlanTables) throws -> Int {
+        if try !segment.add(changes, in: tables) {
             segment = PlanSegment(number: segment.number + 1)
+            _ = try segment.add(changes, in: tables)
         }
-        segment.add(records, in: tables)
         return segment.number
     }
 

@@ -39,22 +39,24 @@ struct PlanRecords: Sendable {
                     """
             )
         )
-        var created: Set<Name> = []
+        var created: [Name] = []
         var named: [(list: Int, name: Name)] = []
         while let row = try rows.next() {
             let ord: Int = row[0]
-            let name = tables.name(row[1], key: row[3], ord)
+            let (name, isTemporary) = tables.name(row[1], key: row[3], ord)
             let operation = TidemarkCore.Operation(rawValue: row[2]) ?? .update
             let isMoving = operation != .update || moving.contains(row[4])
             changes[ord, default: Changes()].records.append((name, operation, isMoving))
             if operation == .create {
-                created.insert(name)
-            } else if name.key.contains(":-") {
+                if isTemporary { created.append(name) }
+            } else if isTemporary {
                 named.append((ChangeSetStaging.list(of: ord), name))
             }
         }
         try readReferences(tables, in: db) { named.append($0) }
-        for (list, name) in named where !created.contains(name) { unknown.insert(list) }
+        guard !named.isEmpty else { return }
+        let known = Set(created)
+        for (list, name) in named where !known.contains(name) { unknown.insert(list) }
     }
 
     private mutating func readReferences(
@@ -75,7 +77,7 @@ struct PlanRecords: Sendable {
         )
         while let row = try rows.next() {
             let (ord, table, id): (Int, String, Int64) = (row[0], row[1], row[2])
-            let name = tables.name(table, key: "\(id)", ord)
+            let (name, _) = tables.name(table, key: "\(id)", ord)
             changes[ord, default: Changes()].references.append(name)
             if id < 0 {
                 temporary((ChangeSetStaging.list(of: ord), name))

@@ -9,6 +9,9 @@ import TidemarkCore
 /// value may change hands.
 struct PlanSegment: Sendable {
     let number: Int
+    /// The one that stands by itself: it may be large, and nothing need be known of it.
+    private var first: PlanRecords.Changes?
+    private var isEmpty = true
     private var records: Set<PlanRecords.Name> = []
     /// The records that are referred to by an integer key, and the tables otherwise.
     private var referred: Set<PlanRecords.Name> = []
@@ -18,10 +21,20 @@ struct PlanSegment: Sendable {
 
     init(number: Int) { self.number = number }
 
-    /// Whether a change set can be written with those that are there.
+    /// Adds a change set if it can be written with those that are there.
     ///
+    /// - Returns: Whether it can.
     /// - Throws: ``NotPlain`` when it has to be written by itself, and looked at.
-    func takes(_ changes: PlanRecords.Changes, in tables: PlanTables) throws -> Bool {
+    mutating func add(_ changes: PlanRecords.Changes, in tables: PlanTables) throws -> Bool {
+        if let first { note(first, in: tables) }
+        first = isEmpty ? changes : nil
+        guard try takes(changes, in: tables) else { return false }
+        if !isEmpty { note(changes, in: tables) }
+        isEmpty = false
+        return true
+    }
+
+    private func takes(_ changes: PlanRecords.Changes, in tables: PlanTables) throws -> Bool {
         for (name, operation, movesUnique) in changes.records {
             guard !tables.reachesFar(name.table, operation) else { throw NotPlain() }
             if records.contains(name) { return false }
@@ -38,8 +51,7 @@ struct PlanSegment: Sendable {
         return true
     }
 
-    /// Adds one.
-    mutating func add(_ changes: PlanRecords.Changes, in tables: PlanTables) {
+    private mutating func note(_ changes: PlanRecords.Changes, in tables: PlanTables) {
         for (name, operation, movesUnique) in changes.records {
             records.insert(name)
             referredTables.formUnion(tables.valueParents(of: name.table))

@@ -40,11 +40,17 @@ struct PlanTables: Sendable {
         )
     }
 
-    /// The name of a record of a change set.
-    func name(_ table: String, key: String, _ ord: Int) -> PlanRecords.Name {
-        let isTemporary = key.hasPrefix("-") && integerKeyed.contains(table)
+    /// The name of a record of a change set, and whether it is the request's own.
+    func name(
+        _ table: String,
+        key: String,
+        _ ord: Int
+    ) -> (name: PlanRecords.Name, isTemporary: Bool) {
+        guard key.utf8.first == UInt8(ascii: "-"), integerKeyed.contains(table) else {
+            return (PlanRecords.Name(table: table, key: key), false)
+        }
         let list = ChangeSetStaging.list(of: ord)
-        return PlanRecords.Name(table: table, key: isTemporary ? "\(list):\(key)" : key)
+        return (PlanRecords.Name(table: table, key: "\(list):\(key)"), true)
     }
 
     /// Whether a table has unique values besides its key.

@@ -21,14 +21,16 @@ extension StagedRequest {
     }
 
     /// Whether nothing happened but to records that change sets name, and what they say.
+    ///
+    /// No record is named twice, so it is enough to count.
     func isAsNamed(_ segment: StagedSets) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced AS r WHERE NOT EXISTS (
-                        SELECT 1 FROM temp.tidemark_staged AS s
-                        WHERE s.tbl = r.tbl AND s.key = r.key AND s.operation = r.operation
-                            AND \(segment.contains("s.ord"))))
+                    SELECT (SELECT count(*) FROM temp.tidemark_reduced) = (
+                        SELECT count(*) FROM temp.tidemark_staged AS s
+                            CROSS JOIN temp.tidemark_reduced AS r ON r.tbl = s.tbl AND r.key = s.key
+                        WHERE \(segment.contains("s.ord")) AND r.operation = s.operation)
                     """
             ),
             arguments: [segment.number]

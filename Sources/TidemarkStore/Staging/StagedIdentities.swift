@@ -55,59 +55,6 @@ extension StagedRequest {
         ).compactMap { schema.byName[$0] }
     }
 
-    /// Gives the new records of a table the ids from `first` on, in their order.
-    ///
-    /// - Returns: How many there are.
-    package func assign(_ table: SyncedTable, _ ord: Int, from first: Int64) throws -> Int {
-        let created = "ord = ?1 AND tbl = ?2 AND operation = 'create'"
-        let numbers = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT min(rec), max(rec), count(*) FROM temp.tidemark_staged WHERE \(created)
-                    """
-            ),
-            arguments: [ord, table.name]
-        )
-        guard let least = numbers?[0] as Int64?, let last = numbers?[1] as Int64? else { return 0 }
-        // They were staged in their order, so their numbers are one behind the other.
-        guard last - least + 1 == numbers?[2] else { throw Self.scattered(table, ord) }
-        let offset = first - least
-        do {
-            try db.cachedStatement(
-                sql: """
-                    INSERT INTO temp.tidemark_given
-                    SELECT \(Self.list("ord")), tbl, CAST(key AS INTEGER), rec + ?3 FROM temp.tidemark_staged WHERE \(created)
-                    """
-            ).execute(arguments: [ord, table.name, offset])
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw Self.usedTemporaryId(table, ord)
-        }
-        try namingTwice(ord) {
-            try db.cachedStatement(
-                sql: """
-                    UPDATE temp.tidemark_staged SET old_key = key, key = CAST(rec + ?3 AS TEXT)
-                    WHERE \(created)
-                    """
-            ).execute(arguments: [ord, table.name, offset])
-        }
-        try db.cachedStatement(
-            sql: """
-                UPDATE temp.tidemark_staged_cell SET value = rec + ?1
-                WHERE rec BETWEEN ?2 AND ?3 AND col = ?4
-                """
-        ).execute(arguments: [offset, least, last, table.key[0]])
-        return Int(last - least) + 1
-    }
-
-    private static func scattered(_ table: SyncedTable, _ ord: Int) -> TidemarkError {
-        TidemarkError(
-            .internalFailure,
-            "The new records of a table were not staged in their order.",
-            fix: "Please report this.",
-            place: .init(changeSet: ord, table: table.name)
-        )
-    }
-
     /// How many records a change set creates in a table.
     package func creationCount(_ table: SyncedTable, _ ord: Int) throws -> Int {
         try Int.fetchOne(
@@ -123,22 +70,80 @@ extension StagedRequest {
 
     /// Gives the new records of a table ids, one each, in their order.
     package func give(_ ids: [Int64], to table: SyncedTable, in sets: StagedSets) throws {
-        do {
-            try db.cachedStatement(
+        guard let first = ids.first, let last = ids.last else { return }
+        let numbers = try Row.fetchOne(
+            db.cachedStatement(
                 sql: """
-                    INSERT INTO temp.tidemark_given
-                    SELECT \(Self.list("s.ord")), s.tbl, CAST(s.key AS INTEGER), i.value FROM (
-                        SELECT *, row_number() OVER (ORDER BY ord, rec) - 1 AS place
-                        FROM temp.tidemark_staged
-                        WHERE \(sets.contains("ord")) AND tbl = ?2 AND operation = 'create'
-                    ) AS s JOIN json_each(?3) AS i ON i.key = s.place
+                    SELECT min(rec), max(rec), count(*) FROM temp.tidemark_staged
+                    WHERE \(Self.created(in: sets))
                     """
-            ).execute(arguments: [
-                sets.number, table.name, "[\(ids.map(String.init).joined(separator: ","))]",
-            ])
+            ),
+            arguments: [sets.number, table.name]
+        )
+        do {
+            // Mostly they were staged one behind the other, and then so are their numbers.
+            if last - first + 1 == ids.count, let least = numbers?[0] as Int64?,
+                let highest = numbers?[1] as Int64?, highest - least + 1 == numbers?[2]
+            {
+                try shift(table, sets, least...highest, by: first - least)
+            } else {
+                try list(ids, table, sets)
+            }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw Self.usedTemporaryId(table, sets.number)
         }
+    }
+
+    private static func created(in sets: StagedSets) -> String {
+        "\(sets.contains("ord")) AND tbl = ?2 AND operation = 'create'"
+    }
+
+    /// Gives the records with these numbers ids, and puts them in their place at once.
+    private func shift(
+        _ table: SyncedTable,
+        _ sets: StagedSets,
+        _ records: ClosedRange<Int64>,
+        by offset: Int64
+    ) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_given
+                SELECT \(Self.list("ord")), tbl, CAST(key AS INTEGER), rec + ?3
+                FROM temp.tidemark_staged WHERE \(Self.created(in: sets))
+                """
+        ).execute(arguments: [sets.number, table.name, offset])
+        try namingTwice(sets.number) {
+            try db.cachedStatement(
+                sql: """
+                    UPDATE temp.tidemark_staged SET old_key = key, key = CAST(rec + ?3 AS TEXT)
+                    WHERE \(Self.created(in: sets))
+                    """
+            ).execute(arguments: [sets.number, table.name, offset])
+        }
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_staged_cell SET value = rec + ?1
+                WHERE rec BETWEEN ?2 AND ?3 AND col = ?4
+                """
+        ).execute(arguments: [offset, records.lowerBound, records.upperBound, table.key[0]])
+    }
+
+    /// Gives records ids, which ``nameIdentities(_:)`` puts in their place.
+    private func list(_ ids: [Int64], _ table: SyncedTable, _ sets: StagedSets) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_given
+                WITH id (place, value) AS MATERIALIZED (SELECT key, value FROM json_each(?3)),
+                    created AS MATERIALIZED (
+                        SELECT ord, key, row_number() OVER (ORDER BY ord, rec) - 1 AS place
+                        FROM temp.tidemark_staged WHERE \(Self.created(in: sets))
+                    )
+                SELECT \(Self.list("c.ord")), ?2, CAST(c.key AS INTEGER), id.value
+                FROM created AS c CROSS JOIN id ON id.place = c.place
+                """
+        ).execute(arguments: [
+            sets.number, table.name, "[\(ids.map(String.init).joined(separator: ","))]",
+        ])
     }
 
     /// The request of a change set, by its number in SQL.
