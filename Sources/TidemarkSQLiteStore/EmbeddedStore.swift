@@ -96,17 +96,7 @@ public final class EmbeddedStore: SyncService {
         }
         self.file = file
         let handler = GroupHandler(limits: limits)
-        commit = { _, group in
-            let answers = try await file.inTransaction { transaction, _ in
-                let answers = try handler.handle(group, planning: transaction)
-                return (answers, Self.end(of: answers ?? []))
-            }
-            if let answers { return answers }
-            return try await file.inTransaction { transaction, _ in
-                let answers = try handler.handle(group, in: transaction)
-                return (answers, Self.end(of: answers))
-            }
-        }
+        commit = { _, group in try await file.answer(group, by: handler) }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
         pulls = try Pulls(
             limits: limits,
@@ -116,13 +106,6 @@ public final class EmbeddedStore: SyncService {
         )
         announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
         snapshots = SnapshotCache(besides: path, now: now ?? SystemClock.milliseconds)
-    }
-
-    /// How a transaction ends that gave these answers.
-    private static func end(
-        of answers: [Result<ZoneAnswer, any Error>]
-    ) -> Database.TransactionCompletion {
-        GroupHandler.isWorthCommitting(answers) ? .commit : .rollback
     }
 
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.

@@ -19,6 +19,19 @@ extension ZoneTransaction: PlannableTransaction {
         }
     }
 
+    /// Answers a group whose change sets can be written together; nil when they cannot.
+    package func answer(
+        _ group: [ZoneRequest],
+        planningBy handler: GroupHandler
+    ) throws -> [Result<ZoneAnswer, any Error>]? {
+        do {
+            return try handler.handle(group, planning: self)
+        } catch let error as DatabaseError where !Self.endsTransaction(error) {
+            // Whose rows cannot be read, and what that means, is told when it is their turn.
+            return nil
+        }
+    }
+
     // MARK: What is asked
 
     package func facts(about requests: [SyncRequest], at zone: ZoneState) throws -> PlanFacts {

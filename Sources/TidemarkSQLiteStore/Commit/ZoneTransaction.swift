@@ -84,8 +84,9 @@ package struct ZoneTransaction: StoreTransaction {
 
     /// Whether an error says that the database cannot go on, whoever asks it.
     ///
-    /// A damaged page is not among them: whoever has rows in it gets the error, and nobody else.
-    private static func endsTransaction(_ error: any Error) -> Bool {
+    /// A damaged page is not among them: whoever has rows on it gets the error, and nobody else
+    /// (``ZoneFile/answer(_:by:)``).
+    static func endsTransaction(_ error: any Error) -> Bool {
         guard let code = (error as? DatabaseError)?.resultCode else { return false }
         return [
             .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOMEM, .SQLITE_INTERRUPT, .SQLITE_ABORT,

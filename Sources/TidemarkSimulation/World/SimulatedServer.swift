@@ -108,7 +108,7 @@ final class SimulatedServer {
         var answers: [Result<ZoneAnswer, any Error>]?
         try db.inSavepoint {
             let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
-            answers = try handler.handle(group, planning: transaction)
+            answers = try transaction.answer(group, planningBy: handler)
             return GroupHandler.isWorthCommitting(answers ?? []) ? end : .rollback
         }
         return answers

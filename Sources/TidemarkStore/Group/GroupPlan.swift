@@ -24,7 +24,7 @@ package struct GroupPlan: Sendable {
         package let revision: Int64
         /// Who made it, and when.
         package let stamp: Stamp
-        /// The revision that its author had, and later ones that they know.
+        /// The revision that its author had.
         package let base: Int64
         /// Later ones that they know.
         package let seen: [Int64]

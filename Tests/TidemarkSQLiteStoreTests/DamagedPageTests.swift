@@ -1,0 +1,55 @@
+import Foundation
+import GRDB
+import Testing
+import TidemarkCore
+import TidemarkSQLiteStore
+
+/// A page of a served file that cannot be read any more.
+@Suite struct DamagedPageTests {
+    @Test
+    func `case 32: a damaged page is the trouble of whoever has rows on it, and nobody else's`()
+        async throws
+    {
+        let path = try TestZone.newFolder().appending(path: "zone.sqlite").path
+        let page = try await DatabaseQueue(path: path).write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+                    CREATE TABLE player (id INTEGER PRIMARY KEY, name TEXT);
+                    INSERT INTO team VALUES (1, 'Kiel');
+                    INSERT INTO player VALUES (1, 'Anna');
+                    """
+            )
+            return try Int.fetchOne(
+                db,
+                sql: "SELECT rootpage FROM sqlite_master WHERE name = 'player'"
+            )
+        }
+        try await EmbeddedStore(path: path, newEpoch: UUID()).close()
+        let file = try FileHandle(forUpdating: URL(filePath: path))
+        try file.seek(toOffset: UInt64(try #require(page) - 1) * 4_096)
+        try file.write(contentsOf: Data(repeating: 0xff, count: 4_096))
+        try file.close()
+        let store = try EmbeddedStore(path: path, newEpoch: UUID())
+        let sets = [
+            #""team":{"update":[1],"attributes":{"1":{"name":"Ulm"}}}"#,
+            #""player":{"update":[1],"attributes":{"1":{"name":"Ben"}}}"#,
+            #""team":{"create":[-1],"attributes":{"-1":{"name":"Jena"}}}"#,
+        ]
+        let answers = try await store.sync(
+            zone: EmbeddedStore.zoneName,
+            // Without a shape nobody asks for the fingerprint of all rows.
+            together: sets.enumerated().map { number, set in
+                Array(
+                    #"{"maxRevision":1,"device":"\#(number)","schema":"another","changeSets":[{"id":"\#(UUID())",\#(set)}]}"#
+                        .utf8
+                )
+            }
+        )
+        _ = try answers[0].get()
+        let error = #expect(throws: TidemarkError.self) { try answers[1].get() }
+        #expect(error?.code == .fileDamaged)
+        _ = try answers[2].get()
+        try await store.close()
+    }
+}
