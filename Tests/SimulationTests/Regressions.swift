@@ -78,5 +78,11 @@ struct Regression: Sendable, CustomTestStringConvertible {
             found:
                 "rows of a new table referred to what a waiting edit of the older app had deleted"
         ),
+        Regression(
+            seed: 102_037,
+            rounds: 40,
+            found:
+                "a deletion took along what its device had deleted before, in a change set that was refused"
+        ),
     ]
 }

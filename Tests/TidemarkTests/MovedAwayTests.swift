@@ -34,6 +34,17 @@ import TidemarkTestSupport
             "DELETE FROM country WHERE code = 'DD'",
             "UPDATE country SET name = 'b' WHERE code = 'DE'"
         ),
+        // What would be taken along has been deleted before, by what is refused.
+        (
+            "UPDATE team SET name = 'a' WHERE id = 2; DELETE FROM player",
+            "DELETE FROM team WHERE id = 1",
+            "UPDATE team SET name = 'b' WHERE id = 2"
+        ),
+        (
+            "UPDATE country SET name = 'a' WHERE code = 'DE'; DELETE FROM city",
+            "DELETE FROM country WHERE code = 'DD'",
+            "UPDATE country SET name = 'b' WHERE code = 'DE'"
+        ),
     ])
     func `a row that was moved away first is not deleted when the move is refused`(
         move: String,

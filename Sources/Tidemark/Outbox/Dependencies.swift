@@ -6,8 +6,8 @@ import TidemarkSQLite
 ///
 /// - the latest one that touched the same record;
 /// - those that created records to which it refers;
-/// - those that moved records away from one that it deletes: without the move, the deletion would
-///   take them along.
+/// - those that moved records away from one that it deletes, or deleted them: without that, the
+///   deletion would take them along.
 struct Dependencies {
     let db: Database
     let schema: SyncSchema
@@ -83,16 +83,15 @@ struct Dependencies {
     ) throws {
         // A key never changes, so a reference that is part of one cannot move.
         let columns = reference.columns.filter { !child.key.contains($0) }
-        guard !columns.isEmpty else { return }
         let name = Referred(child, reference, to: parent)
-        let moves = columns.map { "json_type(attributes, \(Referred.path($0))) IS NOT NULL" }
+        let moves = columns.map { " OR json_type(attributes, \(Referred.path($0))) IS NOT NULL" }
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
                 SELECT ?1, id FROM tidemark_changeset WHERE seq IN (
                     SELECT seq FROM tidemark_outbox
-                    WHERE tbl = \(SQLText.literal(child.name)) AND operation = 'update' AND seq < ?1
-                        AND (\(moves.joined(separator: " OR ")))
+                    WHERE tbl = \(SQLText.literal(child.name)) AND operation <> 'create' AND seq < ?1
+                        AND (operation = 'delete'\(moves.joined()))
                         AND \(name.there { "before -> \($0)" }) IN (
                             SELECT \(name.here { "before -> \($0)" }) FROM tidemark_outbox
                             WHERE seq = ?1 AND tbl = \(SQLText.literal(parent.name)) AND operation = 'delete'))
