@@ -29,10 +29,11 @@ import TidemarkStore
         }
     }
 
-    /// How many statements a group takes; nil when it was not written together.
-    private static func statements(_ group: [ZoneRequest], besides sql: String = "") async throws
-        -> Int?
-    {
+    /// What a group is answered, nil when it was not written together, and how many statements that
+    /// took.
+    private static func answers(_ group: [ZoneRequest], besides sql: String = "") async throws -> (
+        answers: [ZoneAnswer]?, statements: Int
+    ) {
         let path = try TestZone.newFolder().appending(path: "zone.sqlite").path
         try await DatabaseQueue(path: path).write { try $0.execute(sql: schema + sql) }
         let store = try EmbeddedStore(path: path, newEpoch: UUID())
@@ -48,19 +49,51 @@ import TidemarkStore
             }
             let answers = try GroupHandler().handle(group, planning: transaction)
             db.trace(options: [])
-            guard let answers else { return nil }
-            #expect(answers.count == group.count)
-            for answer in answers { _ = try answer.get() }
-            #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM team") == group.count + 1)
-            return count.withLock { $0 }
+            return (try answers?.map { try $0.get() }, count.withLock { $0 })
         }
     }
 
+    /// How many statements a group of as many requests takes.
+    private static func statements(_ count: Int) async throws -> Int {
+        let (answers, statements) = try await answers(group(count))
+        #expect(try #require(answers).count == count)
+        return statements
+    }
+
     @Test func `A9: a change set more costs a group but what its own books take`() async throws {
-        let few = try #require(try await Self.statements(Self.group(10)))
-        let many = try #require(try await Self.statements(Self.group(60)))
+        let (few, many) = (try await Self.statements(10), try await Self.statements(60))
         // By itself one takes some sixty.
         #expect(many - few <= 50 * 8, "\(few) statements for 10, \(many) for 60")
+    }
+
+    @Test(arguments: [
+        // One record twice.
+        [
+            #""team":{"update":[1],"attributes":{"1":{"name":"a"}}}"#,
+            #""team":{"update":[1],"attributes":{"1":{"name":"b"}}}"#,
+        ],
+        // A unique value changes hands.
+        [
+            #""crest":{"delete":[1]}"#,
+            #""crest":{"create":[-1],"attributes":{"-1":{"motto":"ahoy"}}}"#,
+        ],
+        // A child, and in another change set its parent.
+        [
+            #""team":{"create":[-1],"attributes":{"-1":{"name":"t"}}}"#,
+            #""player":{"create":[-1],"attributes":{"-1":{"team_id":-1,"name":"p"}}}"#,
+        ],
+    ])
+    func `what follows from what came before in a request costs a segment, not the plan`(
+        _ changes: [String]
+    ) async throws {
+        let sets = changes.map { #"{"id":"\#(UUID())",\#($0)}"# }.joined(separator: ",")
+        let body = #"{"maxRevision":1,"device":"d","changeSets":[\#(sets)]}"#
+        let unique = """
+            CREATE TABLE crest (id INTEGER PRIMARY KEY, motto TEXT UNIQUE);
+            INSERT INTO crest VALUES (1, 'ahoy');
+            """
+        let group = [ZoneRequest(.sync, body: Array(body.utf8))]
+        #expect(try await Self.answers(group, besides: unique).answers != nil)
     }
 
     @Test func `nothing is written together where an app's trigger acts on it`() async throws {
@@ -68,6 +101,6 @@ import TidemarkStore
             CREATE TRIGGER touch AFTER INSERT ON team BEGIN
                 UPDATE player SET name = NEW.name WHERE id = 1; END;
             """
-        #expect(try await Self.statements(Self.group(10), besides: trigger) == nil)
+        #expect(try await Self.answers(Self.group(10), besides: trigger).answers == nil)
     }
 }

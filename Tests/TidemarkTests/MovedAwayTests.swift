@@ -46,7 +46,7 @@ import TidemarkTestSupport
             "UPDATE country SET name = 'b' WHERE code = 'DE'"
         ),
     ])
-    func `a row that was moved away first is not deleted when the move is refused`(
+    func `a row that was moved away or deleted first stays when that is refused`(
         move: String,
         deletion: String,
         other: String

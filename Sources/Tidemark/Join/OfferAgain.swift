@@ -59,7 +59,7 @@ struct OfferAgain {
         }
         for set in sets { try enqueue(set.id, as: set.seq) }
         try giveFreshIds(before: firstWaiting)
-        try noteDependencies()
+        try Dependencies(db: db, schema: schema).note(from: .min)
         var offered = Offered(firstWaiting: firstWaiting)
         for set in sets { offered.events += try judge(set.seq) }
         offered.count =
@@ -138,12 +138,6 @@ struct OfferAgain {
                 """
         )
         try MapIdentities(db: db, schema: schema).rewrite()
-    }
-
-    private func noteDependencies() throws {
-        let dependencies = Dependencies(db: db, schema: schema)
-        let all = try Int64.fetchAll(db, sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
-        for seq in all { try dependencies.note(seq) }
     }
 
     // MARK: Judging

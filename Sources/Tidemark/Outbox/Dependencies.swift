@@ -12,46 +12,46 @@ struct Dependencies {
     let db: Database
     let schema: SyncSchema
 
-    /// Notes what a change set in the outbox builds on.
-    func note(_ seq: Int64) throws {
+    /// Notes what the change sets from `first` on build on, all of them at once.
+    func note(from first: Int64) throws {
         if planted(PlantedBug.forgetsDependencies) { return }
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
-                SELECT ?1, c.id FROM tidemark_outbox AS o JOIN tidemark_changeset AS c ON c.seq = (
+                SELECT o.seq, c.id FROM tidemark_outbox AS o JOIN tidemark_changeset AS c ON c.seq = (
                     SELECT max(p.seq) FROM tidemark_outbox AS p
-                    WHERE p.tbl = o.tbl AND p.key = o.key AND p.seq < ?1)
-                WHERE o.seq = ?1
+                    WHERE p.tbl = o.tbl AND p.key = o.key AND p.seq < o.seq)
+                WHERE o.seq >= ?
                 """
-        ).execute(arguments: [seq])
-        let written = try tables(seq, "<> 'delete'")
+        ).execute(arguments: [first])
+        let written = try tables(from: first, "<> 'delete'")
         for child in schema.tables where written.contains(child.name) {
-            for reference in child.references { try noteParents(seq, child, reference) }
+            for reference in child.references { try noteParents(first, child, reference) }
         }
-        let deleted = try tables(seq, "= 'delete'")
+        let deleted = try tables(from: first, "= 'delete'")
         for parent in schema.tables where deleted.contains(parent.name) {
             for (child, reference) in schema.references(to: parent.name) {
-                try noteMoves(seq, parent, child, reference)
+                try noteMoves(first, parent, child, reference)
             }
         }
     }
 
-    /// The tables in which a change set does something.
-    private func tables(_ seq: Int64, _ operation: String) throws -> Set<String> {
+    /// The tables in which change sets do something.
+    private func tables(from first: Int64, _ operation: String) throws -> Set<String> {
         try String.fetchSet(
             db.cachedStatement(
                 sql:
-                    "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq = ? AND operation \(operation)"
+                    "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)"
             ),
-            arguments: [seq]
+            arguments: [first]
         )
     }
 
-    /// Notes the change sets that created what records of this one refer to.
+    /// Notes the change sets that created what records of a child refer to.
     ///
     /// A record's key never changes, so a reference that is part of it is as old as the record.
     private func noteParents(
-        _ seq: Int64,
+        _ first: Int64,
         _ child: SyncedTable,
         _ reference: SyncedTable.Reference
     ) throws {
@@ -60,23 +60,24 @@ struct Dependencies {
         let sets = reference.columns.filter { !child.key.contains($0) }.map {
             " OR json_type(attributes, \(Referred.path($0))) IS NOT NULL"
         }
-        // A list in place of a join: SQLite looks each value up in it.
-        try db.cachedStatement(
-            sql: """
-                INSERT OR IGNORE INTO tidemark_after (seq, id)
-                SELECT ?1, id FROM tidemark_changeset WHERE seq IN (
-                    SELECT seq FROM tidemark_outbox
-                    WHERE tbl = \(SQLText.literal(parent.name)) AND operation = 'create' AND seq < ?1
-                        AND \(name.here { "attributes -> \($0)" }) IN (
-                            SELECT \(name.there { "coalesce(attributes -> \($0), before -> \($0))" })
-                            FROM tidemark_outbox WHERE seq = ?1 AND tbl = \(SQLText.literal(child.name))
-                                AND (operation = 'create'\(sets.joined()))))
-                """
-        ).execute(arguments: [seq])
+        try note(
+            first,
+            """
+            SELECT seq, \(name.there { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
+            FROM tidemark_outbox WHERE seq >= ? AND +tbl = \(SQLText.literal(child.name))
+                AND (operation = 'create'\(sets.joined()))
+            """,
+            """
+            SELECT seq, \(name.here { "attributes -> \($0)" }) AS name FROM tidemark_outbox
+            WHERE tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
+            """,
+            isIndexed: name.isKeyHere
+        )
     }
 
+    /// Notes the change sets that moved children away from records of a parent, or deleted them.
     private func noteMoves(
-        _ seq: Int64,
+        _ first: Int64,
         _ parent: SyncedTable,
         _ child: SyncedTable,
         _ reference: SyncedTable.Reference
@@ -85,18 +86,41 @@ struct Dependencies {
         let columns = reference.columns.filter { !child.key.contains($0) }
         let name = Referred(child, reference, to: parent)
         let moves = columns.map { " OR json_type(attributes, \(Referred.path($0))) IS NOT NULL" }
+        try note(
+            first,
+            """
+            SELECT seq, +(\(name.here { "before -> \($0)" })) AS name FROM tidemark_outbox
+            WHERE seq >= ? AND +tbl = \(SQLText.literal(parent.name)) AND operation = 'delete'
+            """,
+            """
+            SELECT seq, \(name.there { "before -> \($0)" }) AS name FROM tidemark_outbox
+            WHERE tbl = \(SQLText.literal(child.name)) AND operation <> 'create'
+                AND (operation = 'delete'\(moves.joined()))
+            """,
+            isIndexed: false
+        )
+    }
+
+    // For each record of a query, notes the change sets of the earlier ones of the same name. Where
+    // these are not indexed by name, all of them are read once. A `+` keeps SQLite from an index
+    // that is longer than what is new, and a name from having a column's affinity: else names would
+    // not be found by an index.
+    private func note(
+        _ first: Int64,
+        _ later: String,
+        _ earlier: String,
+        isIndexed: Bool
+    ) throws {
         try db.cachedStatement(
             sql: """
+                WITH later AS MATERIALIZED (SELECT DISTINCT * FROM (\(later))),
+                    earlier AS \(isIndexed ? "NOT MATERIALIZED" : "MATERIALIZED") (\(earlier))
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
-                SELECT ?1, id FROM tidemark_changeset WHERE seq IN (
-                    SELECT seq FROM tidemark_outbox
-                    WHERE tbl = \(SQLText.literal(child.name)) AND operation <> 'create' AND seq < ?1
-                        AND (operation = 'delete'\(moves.joined()))
-                        AND \(name.there { "before -> \($0)" }) IN (
-                            SELECT \(name.here { "before -> \($0)" }) FROM tidemark_outbox
-                            WHERE seq = ?1 AND tbl = \(SQLText.literal(parent.name)) AND operation = 'delete'))
+                SELECT l.seq, c.id FROM later AS l
+                    CROSS JOIN earlier AS e ON e.name = l.name AND e.seq < l.seq
+                    CROSS JOIN tidemark_changeset AS c ON c.seq = e.seq
                 """
-        ).execute(arguments: [seq])
+        ).execute(arguments: [first])
     }
 }
 
@@ -105,11 +129,12 @@ struct Dependencies {
 private struct Referred {
     private let child: SyncedTable
     private let reference: SyncedTable.Reference
-    private let isToKey: Bool
+    /// Whether a record of the parent is named by its key.
+    let isKeyHere: Bool
 
     init(_ child: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable) {
         (self.child, self.reference) = (child, reference)
-        isToKey = reference.parentColumns == parent.key
+        isKeyHere = reference.parentColumns == parent.key
     }
 
     static func path(_ column: String) -> String { SQLText.literal("$.\"\(column)\"") }
@@ -118,16 +143,16 @@ private struct Referred {
     func there(_ value: (_ path: String) -> String) -> String {
         let parts = reference.columns.map { name in
             child.key.firstIndex(of: name).map { position in
-                child.key.count == 1 ? "key" : "(key -> \(position))"
+                child.key.count == 1 ? "+key" : "(key -> \(position))"
             } ?? "(\(value(Self.path(name))))"
         }
         let list = parts.joined(separator: " || ',' || ")
-        return isToKey && parts.count > 1 ? "'[' || \(list) || ']'" : list
+        return isKeyHere && parts.count > 1 ? "'[' || \(list) || ']'" : list
     }
 
     /// What a record of the parent in the outbox is named.
     func here(_ value: (_ path: String) -> String) -> String {
-        if isToKey { return "key" }
+        if isKeyHere { return "key" }
         return reference.parentColumns.map { "(\(value(Self.path($0))))" }
             .joined(separator: " || ',' || ")
     }

@@ -24,6 +24,7 @@ struct DrainCapture {
     func drain(boundaries: [Int64], now: Date, newID: () -> UUID) throws {
         guard let range = try ReduceCapture.pending(in: db) else { return }
         var clock = try DeviceClock.read(db)
+        let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
         for group in try groups(in: range, boundaries: boundaries) {
             try ReduceCapture.reduce(group, schema: schema, in: db)
             try enqueueReduced(
@@ -31,6 +32,7 @@ struct DrainCapture {
                 time: clock.next(at: Timestamp.milliseconds(now))
             )
         }
+        try Dependencies(db: db, schema: schema).note(from: last + 1)
         try DeviceClock.store(clock, in: db)
         try ReduceCapture.forget(range, schema: schema, in: db)
         if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
@@ -110,7 +112,7 @@ struct DrainCapture {
     // MARK: Enqueueing
 
     /// Makes a change set of `temp.tidemark_reduced`, unless nothing is left of it.
-    func enqueueReduced(id: String, time: Int64) throws {
+    private func enqueueReduced(id: String, time: Int64) throws {
         let isEmpty = try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
         )
@@ -133,7 +135,6 @@ struct DrainCapture {
             sql:
                 "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
         ).execute()
-        try Dependencies(db: db, schema: schema).note(seq)
     }
 }
 

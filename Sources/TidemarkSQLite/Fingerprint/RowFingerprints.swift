@@ -64,33 +64,29 @@ package struct RowFingerprints {
             db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
         )
         return try schema.tables.filter { names.contains($0.name) }.map { table in
-            let row = """
-                CASE WHEN t.\(SQLText.name(table.key[0])) IS NOT NULL
-                    THEN \(RowJSON.image(table, prefix: "t.")) END
-                """
-            return try sums(
-                table,
-                after: row,
+            try sums(
+                after: "CASE \(isThere(table)) END",
                 join: """
                     LEFT JOIN main.\(SQLText.name(table.name)) AS t
                         ON \(KeySQL.match(table, key: "r.key", alias: "t."))
                     """,
-                segment
+                segment,
+                of: table
             )
         }.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
     }
 
     /// The same by the rows in its column `after`, where the tables are in another database.
     package func reducedImages(in segment: StagedSets) throws -> [Int: Fingerprint] {
-        try schema.tables.map { try sums($0, after: "tidemark_sorted(r.after)", join: "", segment) }
-            .reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
+        try sums(after: "tidemark_sorted(r.after)", join: "", segment, of: nil)
     }
 
+    /// `table` is the only one that is looked at.
     private func sums(
-        _ table: SyncedTable,
         after: String,
         join: String,
-        _ segment: StagedSets
+        _ segment: StagedSets,
+        of table: SyncedTable?
     ) throws -> [Int: Fingerprint] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
@@ -99,10 +95,10 @@ package struct RowFingerprints {
                     FROM temp.tidemark_staged AS s
                         CROSS JOIN temp.tidemark_reduced AS r ON r.tbl = s.tbl AND r.key = s.key
                         \(join)
-                    WHERE \(segment.contains("s.ord")) AND s.tbl = ?2 GROUP BY s.ord
+                    WHERE \(segment.contains("s.ord")) AND (?2 IS NULL OR s.tbl = ?2) GROUP BY s.ord
                     """
             ),
-            arguments: [segment.number, table.name]
+            arguments: [segment.number, table?.name]
         )
         return rows.reduce(into: [:]) { $0[$1[0]] = Fingerprint(hex: $1[1]) }
     }
@@ -158,16 +154,21 @@ package struct RowFingerprints {
             table,
             key: "r.key",
             before: "tidemark_sorted(r.\(column))",
-            after: """
-                CASE \(other) WHEN t.\(SQLText.name(table.key[0])) IS NOT NULL
-                    THEN \(RowJSON.image(table, prefix: "t.")) END
-                """,
+            after: "CASE \(other) \(isThere(table)) END",
             from: """
                 \(list) AS r LEFT JOIN main.\(SQLText.name(table.name)) AS t
                 ON \(KeySQL.match(table, key: "r.key", alias: "t.")) WHERE r.tbl = ?
                 """,
             arguments: [table.name]
         )
+    }
+
+    /// A case of the row `t`, as it is now if it is there.
+    private func isThere(_ table: SyncedTable) -> String {
+        """
+        WHEN t.\(SQLText.name(table.key[0])) IS NOT NULL
+            THEN \(RowJSON.image(table, prefix: "t."))
+        """
     }
 
     private func sum(

@@ -31,27 +31,28 @@ package enum ChangeSetJSON {
 
     /// The parts of a table in the change sets of a segment, by their numbers: one statement.
     ///
-    /// The source is a query about change set `p`, a row of `temp.tidemark_planned`.
+    /// `sql` is a query like ``Source/sql`` about change set `p`, a row of `temp.tidemark_planned`.
     package static func parts(
-        _ source: Source,
+        _ table: SyncedTable,
+        _ sql: String,
         of segment: StagedSets,
         in db: Database
     ) throws -> [(ord: Int, part: Part)] {
-        let lists = lists(of: source.table).map { "coalesce(\($0), '')" }
+        let lists = lists(of: table).map { "coalesce(\($0), '')" }
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT p.ord, (
                         SELECT iif(count(*) = 0, NULL, '{"create":[' || \(lists[0]) || '],"update":[' || \(lists[1])
                             || '],"delete":[' || \(lists[2]) || '],"attributes":{' || \(lists[3]) || '}}')
-                        FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)) AS json
+                        FROM (SELECT * FROM (\(sql)) ORDER BY length(key), key)) AS json
                     FROM temp.tidemark_planned AS p WHERE p.segment = ?1
                     """
             ),
             arguments: [segment.number]
         )
         return rows.compactMap { row in
-            (row[1] as String?).map { (row[0], Part(table: source.table.name, json: $0)) }
+            (row[1] as String?).map { (row[0], Part(table: table.name, json: $0)) }
         }
     }
 

@@ -34,7 +34,7 @@ extension ZoneTransaction: PlannableTransaction {
 
     // MARK: What is asked
 
-    package func facts(about requests: [SyncRequest], at zone: ZoneState) throws -> PlanFacts {
+    package func facts(about requests: [SyncRequest]) throws -> PlanFacts {
         var facts = PlanFacts()
         let ids = requests.flatMap { $0.changeSets.compactMap(\.id) }
         facts.unanswered = Set(ids).subtracting(try known(ids))

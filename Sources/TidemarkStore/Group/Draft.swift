@@ -31,7 +31,7 @@ enum Draft {
             }
         }
         let isWhole = drafts.contains { $0.kind == UInt8(ascii: "i") && !$0.body.isAsSent }
-        if isWhole, let member = range(of: echoMember, in: parts[0]) {
+        if isWhole, let member = parts[0].firstRange(of: echoMember) {
             parts[0] = parts[0][..<member.lowerBound] + parts[0][member.upperBound...]
         }
         for draft in drafts {
@@ -53,17 +53,9 @@ enum Draft {
 
     /// Puts in the fingerprint, which stands before all change sets.
     static func filled(_ answer: [UInt8], fingerprint: Fingerprint) throws -> [UInt8] {
-        guard let start = range(of: fingerprintMember, in: answer[...])?.upperBound,
+        guard let start = answer.firstRange(of: fingerprintMember)?.upperBound,
             answer.count >= start + 32
         else { throw NotPlain() }
         return Array(answer[..<start]) + fingerprint.hex.utf8 + answer[(start + 32)...]
-    }
-
-    /// Where some bytes stand first.
-    private static func range(of name: [UInt8], in text: ArraySlice<UInt8>) -> Range<Int>? {
-        guard let last = text.indices.dropLast(name.count - 1).last else { return nil }
-        return (text.startIndex...last).first { start in
-            text[start] == name[0] && text[start..<(start + name.count)].elementsEqual(name)
-        }.map { $0..<($0 + name.count) }
     }
 }

@@ -16,7 +16,7 @@ package protocol PlannableTransaction: StoreTransaction {
     var isPlannable: Bool { get throws }
 
     /// What the zone's bookkeeping says about requests, as far as it can be asked at once.
-    func facts(about requests: [SyncRequest], at zone: ZoneState) throws -> PlanFacts
+    func facts(about requests: [SyncRequest]) throws -> PlanFacts
 
     /// The next ids of a table, in the order in which they are given; they are given then.
     func identities(_ count: Int, of table: SyncedTable) throws -> [Int64]

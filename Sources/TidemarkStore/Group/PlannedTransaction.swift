@@ -68,7 +68,7 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
 
     private func look(at requests: [SyncRequest]) throws {
         records = try PlanRecords(tables, in: base.staged.db)
-        facts = try base.facts(about: requests, at: state)
+        facts = try base.facts(about: requests)
     }
 
     package func isolated<Success>(_ body: () throws -> Success) throws -> Result<

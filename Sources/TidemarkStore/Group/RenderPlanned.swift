@@ -42,19 +42,7 @@ extension StagedRequest {
         of planned: [GroupPlan.Planned],
         _ segment: StagedSets
     ) throws -> [GroupPlan.Body] {
-        let all = try tables(
-            of: "SELECT DISTINCT tbl FROM temp.tidemark_reduced",
-            segment,
-            ChangeSetJSON.Source.init(reducedIn:)
-        )
-        let new = try tables(
-            of: """
-                SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE \(segment.contains("ord"))
-                    AND operation <> 'delete' AND old_key IS NOT NULL
-                """,
-            segment,
-            ChangeSetJSON.Source.init(givenIn:)
-        )
+        let (all, new) = (try parts(segment, reducedSQL), try parts(segment, givenSQL))
         let changed = try changedSets(segment)
         return planned.map { change in
             let envelope = AnswerEnvelope(
@@ -71,51 +59,35 @@ extension StagedRequest {
         }
     }
 
-    /// By change set, its part of each of some tables.
-    private func tables(
-        of names: String,
+    /// By change set, its part of each table in which a query finds records of it.
+    private func parts(
         _ segment: StagedSets,
-        _ source: (SyncedTable) -> ChangeSetJSON.Source
+        _ sql: (SyncedTable) -> String
     ) throws -> [Int: [ChangeSetJSON.Part]] {
-        let statement = try db.cachedStatement(sql: names)
-        let arguments: StatementArguments = names.contains("?1") ? [segment.number] : []
-        let names = try String.fetchSet(statement, arguments: arguments)
-        var parts: [Int: [ChangeSetJSON.Part]] = [:]
-        for table in schema.tables where names.contains(table.name) {
-            for (ord, part) in try ChangeSetJSON.parts(source(table), of: segment, in: db) {
+        try touchedTables(segment).reduce(into: [:]) { parts, table in
+            for (ord, part) in try ChangeSetJSON.parts(table, sql(table), of: segment, in: db) {
                 parts[ord, default: []].append(part)
             }
         }
-        return parts
     }
-}
 
-extension ChangeSetJSON.Source {
     /// What change set `p.ord` of a segment did to a table.
-    fileprivate init(reducedIn table: SyncedTable) {
-        self.init(
-            table: table,
-            sql: """
-                SELECT r.key, r.operation, CASE WHEN r.operation <> 'delete'
-                    THEN '"revision":' || p.revision || \(members("r.attributes")) END AS members
-                FROM temp.tidemark_staged AS s CROSS JOIN temp.tidemark_reduced AS r
-                    ON r.tbl = s.tbl AND r.key = s.key
-                WHERE s.ord = p.ord AND s.tbl = \(SQLText.literal(table.name))
-                """,
-            arguments: []
-        )
+    private func reducedSQL(_ table: SyncedTable) -> String {
+        """
+        SELECT r.key, r.operation, CASE WHEN r.operation <> 'delete'
+            THEN '"revision":' || p.revision || \(members("r.attributes")) END AS members
+        FROM temp.tidemark_staged AS s CROSS JOIN temp.tidemark_reduced AS r
+            ON r.tbl = s.tbl AND r.key = s.key
+        WHERE s.ord = p.ord AND s.tbl = \(SQLText.literal(table.name))
+        """
     }
 
     /// The records of a table that change set `p.ord` of a segment named by temporary ids.
-    fileprivate init(givenIn table: SyncedTable) {
-        self.init(
-            table: table,
-            sql: """
-                SELECT key, operation, '"__oldId__":' || old_key AS members FROM temp.tidemark_staged
-                WHERE ord = p.ord AND tbl = \(SQLText.literal(table.name))
-                    AND operation <> 'delete' AND old_key IS NOT NULL
-                """,
-            arguments: []
-        )
+    private func givenSQL(_ table: SyncedTable) -> String {
+        """
+        SELECT key, operation, '"__oldId__":' || old_key AS members FROM temp.tidemark_staged
+        WHERE ord = p.ord AND tbl = \(SQLText.literal(table.name))
+            AND operation <> 'delete' AND old_key IS NOT NULL
+        """
     }
 }

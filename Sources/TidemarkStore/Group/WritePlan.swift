@@ -22,9 +22,7 @@ extension PlannedTransaction {
                 rest = rest.dropFirst(segment.count)
                 try write(Array(segment), .segment(first.segment))
             }
-        } catch is Violation {
-            throw NotPlain()
-        } catch is TidemarkError {
+        } catch is Violation, is TidemarkError {
             throw NotPlain()
         }
     }

@@ -70,7 +70,7 @@ extension StagedRequest {
 
     /// Gives the new records of a table ids, one each, in their order.
     package func give(_ ids: [Int64], to table: SyncedTable, in sets: StagedSets) throws {
-        guard let first = ids.first, let last = ids.last else { return }
+        guard let first = ids.first else { return }
         let numbers = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -82,7 +82,8 @@ extension StagedRequest {
         )
         do {
             // Mostly they were staged one behind the other, and then so are their numbers.
-            if last - first + 1 == ids.count, let least = numbers?[0] as Int64?,
+            let areConsecutive = zip(ids, ids.dropFirst()).allSatisfy { $1 == $0 + 1 }
+            if areConsecutive, let least = numbers?[0] as Int64?,
                 let highest = numbers?[1] as Int64?, highest - least + 1 == numbers?[2]
             {
                 try shift(table, sets, least...highest, by: first - least)

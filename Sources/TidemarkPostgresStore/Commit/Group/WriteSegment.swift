@@ -39,7 +39,7 @@ extension PostgresTransaction: PlannableTransaction {
     // MARK: What is asked
 
     /// Most of it was asked when the transaction began.
-    func facts(about requests: [SyncRequest], at zone: ZoneState) throws -> PlanFacts {
+    func facts(about requests: [SyncRequest]) throws -> PlanFacts {
         var known = PlanFacts()
         known.recent = facts.recent
         return known
