@@ -67,6 +67,66 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text, stars FROM notes WHERE id = 2") == ["rye|5"])
     }
 
+    @Test func `a retry does not bring back what only this file had before a later edit`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try anna.writeOutside(Self.grow)
+        anna = try await anna.reopened()
+        try await anna.write(
+            "UPDATE notes SET stars = 1 WHERE id = 1; UPDATE notes SET text = 'rye' WHERE id = 2"
+        )
+        try await anna.write("UPDATE notes SET text = 'sea salt' WHERE id = 3")
+        try await anna.write("UPDATE notes SET stars = 2 WHERE id = 1")
+        try await ben.write("UPDATE notes SET text = 'rolls' WHERE id = 2")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        #expect(try await anna.rows("SELECT stars FROM notes") == ["2", "3", "3"])
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        try await anna.engine.resolve(conflict.id, .retry)
+        #expect(
+            try await anna.rows("SELECT text, stars FROM notes WHERE id < 3") == [
+                "milk|2", "rye|3",
+            ]
+        )
+        try await anna.engine.sync()
+        try cluster.writeOutside(Self.grow)
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT stars FROM notes") == ["2", "3", "3"])
+    }
+
+    @Test func `a new row that is refused keeps what only this file had in it`() async throws {
+        let cluster = try Cluster(
+            schema:
+                "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, done INTEGER);",
+            seed: Self.seed
+        )
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try anna.writeOutside(Self.grow)
+        anna = try await anna.reopened()
+        try await anna.write("INSERT INTO notes (text, stars) VALUES ('rake', 1)")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 3")
+        try await anna.write("UPDATE notes SET stars = NULL, done = 7 WHERE text = 'rake'")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 2")
+        try await anna.write("UPDATE notes SET stars = 2 WHERE text = 'rake'")
+        try await ben.write("INSERT INTO notes (text) VALUES ('rake')")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        #expect(try await anna.rows("SELECT done, stars FROM notes WHERE text = 'rake'") == ["|3"])
+        try await ben.write("DELETE FROM notes WHERE text = 'rake'")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        for conflict in try await anna.engine.conflicts() {
+            try await anna.engine.resolve(conflict.id, .retry)
+        }
+        #expect(try await anna.rows("SELECT done, stars FROM notes WHERE text = 'rake'") == ["7|2"])
+        try await anna.engine.sync()
+        #expect(try await anna.rows("SELECT done, stars FROM notes WHERE text = 'rake'") == ["7|2"])
+    }
+
     @Test
     func `rule 1: two apps that filled a new column before the server had it do not overwrite`()
         async throws

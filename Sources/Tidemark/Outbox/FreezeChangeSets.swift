@@ -82,6 +82,7 @@ struct FreezeChangeSets {
 
     /// What is sent of a change set; nil when nothing of it travels.
     private func freeze(_ seq: Int64, _ id: String, _ time: Int64) throws -> String? {
+        try UnservedValues(db: db, schema: schema).settle(seq)
         let after = try String.fetchAll(
             db.cachedStatement(sql: "SELECT id FROM tidemark_after WHERE seq = ? ORDER BY id"),
             arguments: [seq]

@@ -54,8 +54,10 @@ extension HistoryChecker {
                 )
             }
             guard let known = before[set.id] else { continue }
-            let expected = contents(known.changes.map { rules.translated($0, ids) })
-            let actual = contents(set.changes)
+            // What only the file has is its own affair once the rest is frozen.
+            let view = set.wire == nil ? nil : shared
+            let expected = contents(view.part(known.changes.map { rules.translated($0, ids) }))
+            let actual = contents(view.part(set.changes))
             guard expected != actual else { continue }
             let record = Set(expected.keys).union(actual.keys)
                 .filter { expected[$0] != actual[$0] }.min()
