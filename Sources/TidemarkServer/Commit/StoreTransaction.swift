@@ -23,6 +23,9 @@ public protocol StoreTransaction {
     /// That of the latest revision is always known.
     func fingerprint(at revision: Int64) throws -> Fingerprint?
 
+    /// Makes the fingerprint of the latest revision known, and so that of each one from then on.
+    func establishFingerprint() throws
+
     /// Computes the fingerprint of the latest revision from all rows, and keeps it.
     func recomputeFingerprint() throws
 
@@ -158,6 +161,9 @@ public protocol StoreTransaction {
 }
 
 extension StoreTransaction {
+    /// Asks for the fingerprint.
+    public func establishFingerprint() throws { _ = try fingerprint(at: zone().revision) }
+
     /// Where each change set is written in its turn, nothing.
     public func turn(to request: SyncRequest) throws {}
 }

@@ -42,10 +42,7 @@ public struct SyncHandler: Sendable {
         let start = try transaction.zone()
         try admit(request, to: start, in: transaction)
         let missed = try catchUp(request, at: start, in: transaction)
-        if !request.changeSets.isEmpty, hasShape(of: start, request) {
-            // Known before they are written, it is known after each of them.
-            _ = try transaction.fingerprint(at: start.revision)
-        }
+        if !request.changeSets.isEmpty { try transaction.establishFingerprint() }
         let echo = missed.isEmpty ? request.echo : .all
         try transaction.recallIdentities(request)
 

@@ -127,8 +127,19 @@ final class SimulatedServer {
                 default: false
                 }
             guard isSame else {
-                throw Finding("live", "server", "a group was answered otherwise than one by one")
+                throw Finding(
+                    "live",
+                    "server",
+                    "a group was answered \(Self.text(planned)), and one by one \(Self.text(result))"
+                )
             }
+        }
+    }
+
+    private static func text(_ result: Result<ZoneAnswer, any Error>) -> String {
+        switch result {
+        case .success(let answer): String(decoding: answer.body, as: UTF8.self)
+        case .failure(let error): "\(error)"
         }
     }
 

@@ -65,6 +65,9 @@ extension PlannedTransaction {
         }
     }
 
+    /// With that of the revision before the group, that of each planned one will be known.
+    package func establishFingerprint() throws { _ = try fingerprint(at: plan.first) }
+
     package func fingerprint(at revision: Int64) throws -> Fingerprint? {
         // An answer has the one that is asked for last.
         plan.draftedFingerprints[plan.requests] = nil
