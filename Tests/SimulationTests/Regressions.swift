@@ -84,5 +84,23 @@ struct Regression: Sendable, CustomTestStringConvertible {
             found:
                 "a deletion took along what its device had deleted before, in a change set that was refused"
         ),
+        Regression(
+            seed: 104_356,
+            profile: .schema,
+            found:
+                "an older edit of a column that only the file had waited on, under a newer one that did not"
+        ),
+        Regression(
+            seed: 104_385,
+            profile: .schema,
+            found:
+                "a page was told a fingerprint or not, by whether its group was written together"
+        ),
+        Regression(
+            seed: 104_526,
+            profile: .schema,
+            found:
+                "what a migration filled was not shown until the next answer, where an older edit was hidden"
+        ),
     ]
 }

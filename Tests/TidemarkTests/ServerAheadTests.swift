@@ -263,6 +263,35 @@ import TidemarkTestSupport
         try await cluster.converge(anna)
     }
 
+    @Test func `what a migration filled is shown, also in a row of which an older edit is hidden`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let grow = """
+            CREATE TABLE medals (
+                id INTEGER PRIMARY KEY, note INTEGER NOT NULL REFERENCES notes ON DELETE CASCADE);
+            ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3;
+            """
+        try cluster.writeOutside(grow)
+        try cluster.writeOutside("INSERT INTO medals VALUES (1, 2)")
+        try await anna.engine.sync()
+        try await anna.write(
+            "DELETE FROM notes WHERE id = 2; UPDATE notes SET text = 'oats' WHERE id = 1"
+        )
+        try anna.writeOutside(grow + "UPDATE notes SET stars = 5 WHERE id = 1")
+        anna = try await anna.reopened()
+        #expect(
+            try await anna.rows("SELECT id, text, stars FROM notes ORDER BY id")
+                == ["1|milk|5", "2|bread|3", "3|salt|3"]
+        )
+        try await cluster.converge(anna)
+        #expect(
+            try await cluster.rows("SELECT id, text, stars FROM notes ORDER BY id")
+                == ["1|oats|5", "3|salt|3"]
+        )
+    }
+
     @Test func `rule 1: a migration that computes other values than the zone has overwrites none`()
         async throws
     {

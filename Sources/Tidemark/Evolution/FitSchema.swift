@@ -179,11 +179,17 @@ struct FitSchema {
     /// Hides edits that wait and do not go with the rows of a new table: they deleted what one of
     /// these refers to, which the older app could not see.
     ///
-    /// So it is when an answer brings such rows; the server's verdict follows.
+    /// So it is when an answer brings such rows; the server's verdict follows. What was captured
+    /// just now waits with the others first, or it would be hidden as well.
     private func hideUnfit(_ step: SchemaStep) throws {
         let check = ForeignKeyCheck(db, schema: step.new)
         let fits = try step.addedTables.allSatisfy { try check.broken(in: $0, limit: 1).isEmpty }
         guard !fits else { return }
+        try DrainCapture(db: db, schema: step.new).drain(
+            boundaries: boundaries,
+            now: now,
+            newID: newID
+        )
         try StagingTables.clear(in: db)
         let pending = PendingChanges(db: db, schema: step.new)
         try pending.rewind()
