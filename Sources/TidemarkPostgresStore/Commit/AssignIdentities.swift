@@ -30,22 +30,19 @@ extension PostgresTransaction {
 
     func begin(_ ord: Int, device: String?) throws -> Int64 {
         let revision = nextRevision()
-        for table in try staged.tablesWithTemporaryCreates(ord) {
-            guard let stored = self.table(table.name) else { continue }
-            try assign(stored, ord, device)
-        }
+        let tables = try staged.tablesWithTemporaryCreates(ord)
+        for stored in tables.compactMap({ table($0.name) }) { try assign(stored, ord) }
         try staged.nameIdentities(.one(ord))
+        if let device { for table in tables { try keepMap(table, ord, device) } }
         return revision
     }
 
     /// Gives ids to one table's new records.
     ///
     /// An id is never given twice, also when its record is long gone.
-    private func assign(_ stored: PostgresTable, _ ord: Int, _ device: String?) throws {
+    private func assign(_ stored: PostgresTable, _ ord: Int) throws {
         let table = stored.table
-        guard stored.sequence == nil else {
-            return try keepMap(table, ord, device, from: assignFromSequence(stored, ord))
-        }
+        guard stored.sequence == nil else { return try assignFromSequence(stored, ord) }
         let first = try nextIdentity(stored)
         let count = try staged.creationCount(table, ord)
         try staged.give(Array(first..<(first + Int64(count))), to: table, in: .one(ord))
@@ -56,20 +53,16 @@ extension PostgresTransaction {
             """,
             [zoneName, table.name, "\(first + Int64(count))"]
         )
-        try keepMap(table, ord, device, from: first)
     }
 
     /// Draws ids for one table's new records.
-    ///
-    /// - Returns: The least of them.
-    func assignFromSequence(_ stored: PostgresTable, _ ord: Int) throws -> Int64 {
+    private func assignFromSequence(_ stored: PostgresTable, _ ord: Int) throws {
         let count = try staged.creationCount(stored.table, ord)
         let name = stored.table.name
         var ids = Array(drawn[name, default: []].prefix(count))
         drawn[name]?.removeFirst(ids.count)
         if ids.count < count { ids += try draw(count - ids.count, from: stored) }
         try staged.give(ids, to: stored.table, in: .one(ord))
-        return ids.min() ?? 1
     }
 
     /// Draws ids from a table's sequence.
@@ -93,29 +86,17 @@ extension PostgresTransaction {
         ) ?? 1
     }
 
-    /// The ids that one table's new records were given, a JSON array of temporary and permanent one
-    /// each.
-    private func given(_ table: SyncedTable, _ ord: Int, from first: Int64) throws -> [String] {
-        try String.fetchAll(
+    /// Keeps which ids a change set's new records were given.
+    private func keepMap(_ table: SyncedTable, _ ord: Int, _ device: String) throws {
+        let given = try String.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT json_array(temporary, permanent)
-                    FROM temp.tidemark_given
-                    WHERE list = \(StagedRequest.list("?1")) AND tbl = ?2 AND permanent >= ?3
+                    SELECT json_array(CAST(old_key AS INTEGER), CAST(key AS INTEGER))
+                    FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND operation = 'create'
                     """
             ),
-            arguments: [ord, table.name, first]
-        )
-    }
-
-    private func keepMap(
-        _ table: SyncedTable,
-        _ ord: Int,
-        _ device: String?,
-        from first: Int64
-    ) throws {
-        guard let device else { return }
-        let given = try given(table, ord, from: first).joined(separator: ",")
+            arguments: [ord, table.name]
+        ).joined(separator: ",")
         do {
             try pg.query(
                 """

@@ -25,8 +25,14 @@ extension ZoneTransaction {
 
     package func begin(_ ord: Int, device: String?) throws -> Int64 {
         let revision = try nextRevision()
-        for table in try staged.tablesWithTemporaryCreates(ord) { try assign(table, ord, device) }
+        let tables = try staged.tablesWithTemporaryCreates(ord)
+        // An id is never given twice, also when its record is long gone.
+        for table in tables {
+            let ids = try identities(staged.creationCount(table, ord), of: table)
+            try staged.give(ids, to: table, in: .one(ord))
+        }
         try staged.nameIdentities(.one(ord))
+        if let device { for table in tables { try keepIdentities(of: table, ord, device) } }
         return revision
     }
 
@@ -39,21 +45,16 @@ extension ZoneTransaction {
             ?? 0
     }
 
-    /// Gives ids to one table's new records.
-    ///
-    /// An id is never given twice, also when its record is long gone.
-    private func assign(_ table: SyncedTable, _ ord: Int, _ device: String?) throws {
-        let ids = try identities(staged.creationCount(table, ord), of: table)
-        try staged.give(ids, to: table, in: .one(ord))
-        guard let device, let first = ids.first else { return }
+    /// Keeps which ids a change set's new records were given.
+    private func keepIdentities(of table: SyncedTable, _ ord: Int, _ device: String) throws {
         do {
             try db.cachedStatement(
                 sql: """
                     INSERT INTO tidemark_idmap
-                    SELECT ?3, tbl, temporary, permanent FROM temp.tidemark_given
-                    WHERE list = \(StagedRequest.list("?4")) AND tbl = ?1 AND permanent >= ?2
+                    SELECT ?, tbl, CAST(old_key AS INTEGER), CAST(key AS INTEGER)
+                    FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND operation = 'create'
                     """
-            ).execute(arguments: [table.name, first, device, ord])
+            ).execute(arguments: [device, ord, table.name])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw StagedRequest.usedTemporaryId(table, ord)
         }

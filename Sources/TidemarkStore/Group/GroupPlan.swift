@@ -26,7 +26,7 @@ package struct GroupPlan: Sendable {
         package let stamp: Stamp
         /// The revision that its author had.
         package let base: Int64
-        /// Later ones that they know.
+        /// Later ones that they know, as far as they can be about the same records.
         package let seen: [Int64]
         /// The revisions before the group that its author knows by `after`.
         package let older: [Int64]
@@ -59,6 +59,8 @@ package struct GroupPlan: Sendable {
     /// The hash of the history up to the last of those.
     private(set) var chain: String?
     private var segment = PlanSegment(number: 0)
+    /// By record, the requests that name it, each with the revision that does.
+    private var touched: [PlanRecords.Name: [(request: Int, revision: Int64)]] = [:]
     /// By the id of a change set, its place.
     private(set) var places: [String: Int] = [:]
     /// The fingerprint at each revision from ``first`` on, as far as it is known.
@@ -88,8 +90,18 @@ package struct GroupPlan: Sendable {
         return segment.number
     }
 
+    /// The planned revisions of a request that name the records of another change set.
+    func revisions(about changes: PlanRecords.Changes, by request: Int) -> [Int64] {
+        changes.records.flatMap { name, _, _ in
+            touched[name, default: []].filter { $0.request == request }.map(\.revision)
+        }
+    }
+
     /// Notes a change set as accepted, and says what its place is.
-    mutating func add(_ change: Planned) -> Int {
+    mutating func add(_ change: Planned, of changes: PlanRecords.Changes?) -> Int {
+        for (name, _, _) in changes?.records ?? [] {
+            touched[name, default: []].append((change.request, change.revision))
+        }
         if let id = change.envelope.id { places[id] = planned.count }
         planned.append(change)
         return planned.count - 1

@@ -118,7 +118,9 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         stamp: Stamp
     ) throws -> [Contention] {
         let changes = records.changes[ord] ?? PlanRecords.Changes()
-        (current.base, current.seen) = (base, seen)
+        // Of what is planned, only what is about the same records can matter.
+        let planned = plan.revisions(about: changes, by: plan.requests)
+        (current.base, current.seen) = (base, seen.filter { $0 <= plan.first } + planned)
         current.segment = try plan.place(changes, in: tables)
         return []
     }
@@ -138,7 +140,8 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
                 base: current.base,
                 seen: current.seen,
                 older: envelope.after.isEmpty ? [] : current.older
-            )
+            ),
+            of: records.changes[envelope.ord]
         )
         move(to: revision, time: max(state.time, stamp.time))
         return LoggedChangeSet(ids: Draft.ids(index))

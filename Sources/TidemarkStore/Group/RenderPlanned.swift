@@ -76,8 +76,8 @@ extension StagedRequest {
         """
         SELECT r.key, r.operation, CASE WHEN r.operation <> 'delete'
             THEN '"revision":' || p.revision || \(members("r.attributes")) END AS members
-        FROM temp.tidemark_staged AS s CROSS JOIN temp.tidemark_reduced AS r
-            ON r.tbl = s.tbl AND r.key = s.key
+        FROM temp.tidemark_staged AS s INDEXED BY tidemark_staged_by_set
+            CROSS JOIN temp.tidemark_reduced AS r ON r.tbl = s.tbl AND r.key = s.key
         WHERE s.ord = p.ord AND s.tbl = \(SQLText.literal(table.name))
         """
     }
