@@ -151,6 +151,8 @@ public struct Request: Sendable {
     public let epoch: String?
     /// The change sets in it, by id and as sent.
     public let changeSets: [(id: String, wire: String)]
+    /// Whether it only asks for verdicts.
+    public let isQuestion: Bool
 
     /// Makes a request.
     public init(
@@ -158,9 +160,10 @@ public struct Request: Sendable {
         number: Int,
         maxRevision: Int64,
         epoch: String?,
-        changeSets: [(id: String, wire: String)]
+        changeSets: [(id: String, wire: String)],
+        isQuestion: Bool = false
     ) {
         (self.device, self.number, self.maxRevision) = (device, number, maxRevision)
-        (self.epoch, self.changeSets) = (epoch, changeSets)
+        (self.epoch, self.changeSets, self.isQuestion) = (epoch, changeSets, isQuestion)
     }
 }

@@ -30,7 +30,15 @@ struct MoveOutbox {
     func move() throws -> [SyncEvent] {
         let offer = OfferAgain(db: db, schema: schema, header: header, now: now)
         let forgotten = try offer.forgotten(recall)
-        var events = try settle()
+        let verdicts = LateVerdicts(
+            db: db,
+            schema: schema,
+            header: header,
+            recall: recall,
+            limits: limits,
+            now: now
+        )
+        var events = try verdicts.settleAll(leaving: confirm)
         let offered = try offer.offer(forgotten)
         events += offered.events
         events += try JudgeAfterReset(
@@ -61,42 +69,6 @@ struct MoveOutbox {
             let file = try DeviceFile(db)
             return file.epoch != header.epoch || (recall.seen ?? -1) < file.revision
         }
-    }
-
-    /// Gives waiting change sets the verdicts that never arrived.
-    private func settle() throws -> [SyncEvent] {
-        do {
-            let staging = try ChangeSetStaging(
-                body: Array(recall.changeSets.utf8),
-                limits: limits,
-                strangers: .dropped,
-                in: db
-            )
-            try staging.stage(changeSets: staging.outline)
-        } catch let error as TidemarkError {
-            throw AnswerCheck.inapplicable(error.message, place: error.place)
-        }
-        try AnswerCheck(db: db, schema: schema, requested: header.revision, sent: []).ownSets()
-        let verdicts = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT a.ord, a.id, a.revision, a.conflict FROM temp.tidemark_answered AS a
-                JOIN tidemark_changeset AS c ON c.id = a.id ORDER BY a.ord
-                """
-        )
-        let accepted = verdicts.filter { !($0["conflict"] as Bool) }
-        var events = try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
-        try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
-        let overruled = OverruledValues(db: db, now: now)
-        for verdict in accepted {
-            events += try overruled.keep(fromSet: verdict["ord"], id: verdict["id"])
-            try confirm(verdict["id"])
-            try Outbox.remove(verdict["id"], in: db)
-        }
-        let refused = verdicts.filter { $0["conflict"] }.map {
-            (ord: $0["ord"] as Int, id: $0["id"] as String)
-        }
-        return try events + ParkConflict(db: db, now: now).park(refused)
     }
 
     /// What the server confirmed now includes an accepted change set: later ones were made on it.

@@ -3,9 +3,12 @@ import TidemarkCore
 
 /// What a server said to the question which of this device's change sets it knows.
 ///
-/// Asked before a snapshot of another history is taken in: only the server can say which verdicts
-/// never arrived here, and what it has forgotten.
+/// Asked before a snapshot is taken in, if something was sent of which nothing came back or the
+/// history may be another: only the server can say which verdicts never arrived here, and what it
+/// has forgotten.
 package struct Recall: Sendable {
+    /// Whether the file's history may be another than the server's.
+    let isAboutOther: Bool
     /// The history that the answer is about.
     let epoch: String
     /// The revision to which the server remembers having brought this device.
@@ -15,8 +18,8 @@ package struct Recall: Sendable {
     /// The verdicts on change sets that wait here, a JSON array as in any answer.
     let changeSets: String
 
-    /// Reads the answer.
-    init(_ answer: [UInt8], in db: Database) throws {
+    /// Reads the answer to a file that is in the history `known`; nil where that is in doubt.
+    init(_ answer: [UInt8], known: String?, in db: Database) throws {
         let text = String(decoding: answer, as: UTF8.self)
         let row = try Row.fetchOne(
             db,
@@ -36,7 +39,8 @@ package struct Recall: Sendable {
             )
         }
         (epoch, changeSets, seen) = (row["epoch"], row["sets"], row["seen"])
-        known = Set(
+        isAboutOther = known != epoch
+        self.known = Set(
             try String.fetchAll(
                 db,
                 sql: "SELECT atom FROM json_each(?, '$.known') WHERE type = 'text'",

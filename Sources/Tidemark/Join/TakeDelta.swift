@@ -18,6 +18,8 @@ struct TakeDelta {
     /// The revision that the delta begins after.
     let since: Int64
     let boundaries: [Int64]
+    /// What the server knows of the outbox, if something was sent.
+    let recall: Recall?
     let limits: Limits
     let now: Date
     let newID: () -> UUID
@@ -44,6 +46,7 @@ struct TakeDelta {
             newID: newID
         )
         let records = try stage(schema)
+        var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             try pending.rewind()
@@ -56,6 +59,7 @@ struct TakeDelta {
                 throw deletion
             }
             try replace(file, expecting: expected)
+            if let recall { events += try verdicts(recall, schema).settle() }
             try pending.refreshBase()
             try pending.replay()
             try OwnReferences(db: db, schema: schema).settle()
@@ -68,7 +72,18 @@ struct TakeDelta {
                 db,
                 sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)"
             ) ?? false,
-            events: [.remoteChanges(revision: header.revision, records: records)]
+            events: [.remoteChanges(revision: header.revision, records: records)] + events
+        )
+    }
+
+    private func verdicts(_ recall: Recall, _ schema: SyncSchema) -> LateVerdicts {
+        LateVerdicts(
+            db: db,
+            schema: schema,
+            header: header,
+            recall: recall,
+            limits: limits,
+            now: Timestamp.text(now)
         )
     }
 

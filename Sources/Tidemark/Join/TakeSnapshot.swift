@@ -16,7 +16,8 @@ package struct TakeSnapshot {
     let snapshotPath: String
     /// Where transactions of the app are known to have ended.
     let boundaries: [Int64]
-    /// What the server knows of the outbox, when the snapshot may be of another history.
+    /// What the server knows of the outbox, if something was sent or the snapshot may be of another
+    /// history.
     let recall: Recall?
     let limits: Limits
     let now: Date
@@ -136,7 +137,7 @@ package struct TakeSnapshot {
 
     /// Nobody asks for a delta where the rows may be others than their revision says.
     private func takeDelta(_ header: SnapshotFormat.Header, since: Int64) throws -> Applied {
-        guard recall == nil, !hasMismatch, case .none = consent else {
+        guard recall?.isAboutOther != true, !hasMismatch, case .none = consent else {
             throw SnapshotCheck.unusable("it has not all rows.")
         }
         return try TakeDelta(
@@ -144,6 +145,7 @@ package struct TakeSnapshot {
             header: header,
             since: since,
             boundaries: boundaries,
+            recall: recall,
             limits: limits,
             now: now,
             newID: newID
@@ -176,26 +178,7 @@ package struct TakeSnapshot {
             // Before anything is compared by rows.
             try HeldColumns(db: db, schema: schema).restore()
             try requireConsent(to: deletion, header, schema)
-            if let recall {
-                events += try MoveOutbox(
-                    db: db,
-                    schema: schema,
-                    header: header,
-                    recall: recall,
-                    parents: parents,
-                    limits: limits,
-                    now: Timestamp.text(now),
-                    newID: newID
-                ).move()
-            } else if hasMismatch {
-                events += try JudgeAfterReset(
-                    db: db,
-                    schema: schema,
-                    firstWaiting: 0,
-                    parents: nil,
-                    now: Timestamp.text(now)
-                ).park()
-            }
+            events += try settleOutbox(header, schema, parents)
             try pending.refreshBase()
             try pending.replay()
             try OwnReferences(db: db, schema: schema).settle()
@@ -211,6 +194,43 @@ package struct TakeSnapshot {
             hasPending: hasPending ?? false,
             events: events
         )
+    }
+
+    /// Judges what waits by the rows of the snapshot, as far as they are not those that it was made
+    /// on, and gives it the verdicts that never arrived.
+    private func settleOutbox(
+        _ header: SnapshotFormat.Header,
+        _ schema: SyncSchema,
+        _ parents: OldParents
+    ) throws -> [SyncEvent] {
+        let time = Timestamp.text(now)
+        if let recall, recall.isAboutOther {
+            return try MoveOutbox(
+                db: db,
+                schema: schema,
+                header: header,
+                recall: recall,
+                parents: parents,
+                limits: limits,
+                now: time,
+                newID: newID
+            ).move()
+        }
+        var events: [SyncEvent] = []
+        if let recall {
+            events += try LateVerdicts(
+                db: db,
+                schema: schema,
+                header: header,
+                recall: recall,
+                limits: limits,
+                now: time
+            ).settle()
+        }
+        guard hasMismatch else { return events }
+        return try events
+            + JudgeAfterReset(db: db, schema: schema, firstWaiting: 0, parents: nil, now: time)
+            .park()
     }
 
     /// Everything that was written here goes into the outbox, or the conflicts.

@@ -197,7 +197,7 @@ package struct DeviceCore: Sendable {
     }
 
     /// Whether a change set was sent whose answer is still to come.
-    private func hasFrozen(_ db: Database) throws -> Bool {
+    func hasFrozen(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(
                 sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)"
@@ -205,8 +205,8 @@ package struct DeviceCore: Sendable {
         ) ?? false
     }
 
-    /// Writes the question that comes before a snapshot of another history: which of this device's
-    /// change sets the server knows.
+    /// Writes the question that comes before a snapshot: which of this device's change sets the
+    /// server knows.
     func prepareQuestion(_ db: Database) throws -> Outgoing {
         let file = try DeviceFile(db)
         let waiting = try String.fetchAll(

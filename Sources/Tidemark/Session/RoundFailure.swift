@@ -5,7 +5,7 @@ package import TidemarkCore
 ///
 /// | error | what follows |
 /// | --- | --- |
-/// | `snapshotRequired` | a snapshot, at most twice a sync |
+/// | `snapshotRequired` | a snapshot, after a question if something was sent; at most twice a sync |
 /// | `renew`, `resync` | a question, then a snapshot under a new identity |
 /// | `predecessorMissing` | the same: the server has forgotten what this device did |
 /// | `repair` | what is new is taken in, then the rows are compared and replaced, at most twice |
@@ -49,7 +49,7 @@ extension SyncRound {
             .retry where error.code == .predecessorMissing:
             // Another process may have dealt with it meanwhile: then this was about an older state.
             if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
-            try require(.question, after: error)
+            try require(.question(isDoubted: true), after: error)
             return []
         case .repair:
             try requireComparison(after: error, hasOtherHistory: outgoing?.isConfirmed ?? false)

@@ -52,7 +52,9 @@ package struct SyncRound: Sendable {
     /// What comes next.
     enum Need {
         case request
-        case question
+        /// What became of what was sent; `isDoubted` where the file's history may be another than
+        /// the server's.
+        case question(isDoubted: Bool)
         case snapshot(Recall?)
         /// A snapshot too, but only to compare rebuilt tables with it.
         case comparison
@@ -127,13 +129,18 @@ package struct SyncRound: Sendable {
             try lock.refuseOthers(db)
             let file = try DeviceFile(db)
             if case .request = need, file.isStale { need = .snapshot(nil) }
+            // What was sent may be among the rows that come.
+            if case .snapshot(nil) = need, try core.hasFrozen(db) {
+                need = .question(isDoubted: false)
+            }
             switch need {
             case _ where needsConfirmation:
                 step = .compare(try .confirmation(DeviceFile(db)))
             case .request: step = .send(try prepare(db))
             case .question: step = .send(try core.prepareQuestion(db))
             case .snapshot(let recall):
-                let base = recall == nil && takesDelta ? try core.deltaBase(db) : nil
+                let isSame = recall?.isAboutOther != true
+                let base = isSame && takesDelta ? try core.deltaBase(db) : nil
                 step = .fetchSnapshot(zone: file.zone, since: base)
             case .comparison: step = .fetchSnapshot(zone: file.zone, since: nil)
             case .schema: step = .fetchSchema(zone: file.zone)
@@ -154,7 +161,9 @@ package struct SyncRound: Sendable {
     ) throws -> [SyncEvent] {
         if outgoing.asksShort, shortOutcome == nil { shortOutcome = .answered }
         guard outgoing.exchange != .question else {
-            need = .snapshot(try Recall(answer, in: db))
+            var known: String?
+            if case .question(isDoubted: false) = need { known = try DeviceFile(db).epoch }
+            need = .snapshot(try Recall(answer, known: known, in: db))
             return []
         }
         let isComparing = comparison != nil

@@ -1,7 +1,7 @@
 /// Answers: complete, without gaps, with one verdict for ever, and with the truth.
 extension HistoryChecker {
     mutating func check(_ answer: Answer, to request: Request, _ step: ServerStep) {
-        checkStream(answer, to: request)
+        if !request.isQuestion { checkStream(answer, to: request) }
         let sent = Set(request.changeSets.map(\.id))
         var isRetry = false
         for reply in answer.replies {

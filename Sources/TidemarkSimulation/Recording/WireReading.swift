@@ -5,11 +5,12 @@ enum WireReading {
     /// A request as it left a device.
     static func request(_ body: [UInt8], device: String, number: Int) -> Request {
         var (maxRevision, epoch): (Int64, String?) = (0, nil)
-        var sets: [(id: String, wire: String)] = []
+        var (sets, isQuestion): ([(id: String, wire: String)], Bool) = ([], false)
         for (name, value) in JSONText.members(body[...]) {
             switch name {
             case "maxRevision": maxRevision = Int64(JSONText.raw(value)) ?? -1
             case "epoch": epoch = JSONText.string(value)
+            case "recall": isQuestion = true
             case "changeSets":
                 sets = JSONText.elements(value).map {
                     (member("id", of: $0) ?? "", JSONText.raw($0))
@@ -22,7 +23,8 @@ enum WireReading {
             number: number,
             maxRevision: maxRevision,
             epoch: epoch,
-            changeSets: sets
+            changeSets: sets,
+            isQuestion: isQuestion
         )
     }
 

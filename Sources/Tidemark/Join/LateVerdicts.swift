@@ -1,0 +1,77 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// The verdicts on change sets that wait, told beside a snapshot whose rows are in the tables.
+///
+/// What was sent may have been committed although no answer arrived, and then the snapshot has its
+/// rows. Its new records would be there twice, under the temporary id and the permanent one, until
+/// an answer came; and who deleted one of the two would delete the record.
+struct LateVerdicts {
+    let db: Database
+    let schema: SyncSchema
+    let header: SnapshotFormat.Header
+    let recall: Recall
+    let limits: Limits
+    let now: String
+
+    /// Settles the change sets that the snapshot has; those that were refused, or came later, get
+    /// their verdict by the next answer.
+    func settle() throws -> [SyncEvent] {
+        try stage()
+        try db.execute(
+            sql: "DELETE FROM temp.tidemark_answered WHERE conflict OR revision > ?",
+            arguments: [header.revision]
+        )
+        return try settleAccepted { _ in }
+    }
+
+    /// Settles all of them, where the snapshot is of another history, and says of each that was
+    /// accepted that it is about to leave.
+    func settleAll(leaving: (_ id: String) throws -> Void) throws -> [SyncEvent] {
+        try stage()
+        let refused = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT a.ord, a.id FROM temp.tidemark_answered AS a
+                JOIN tidemark_changeset AS c ON c.id = a.id WHERE a.conflict ORDER BY a.ord
+                """
+        ).map { (ord: $0["ord"] as Int, id: $0["id"] as String) }
+        let events = try settleAccepted(leaving: leaving)
+        return try events + ParkConflict(db: db, now: now).park(refused)
+    }
+
+    private func stage() throws {
+        do {
+            let staging = try ChangeSetStaging(
+                body: Array(recall.changeSets.utf8),
+                limits: limits,
+                strangers: .dropped,
+                in: db
+            )
+            try staging.stage(changeSets: staging.outline)
+        } catch let error as TidemarkError {
+            throw AnswerCheck.inapplicable(error.message, place: error.place)
+        }
+        try AnswerCheck(db: db, schema: schema, requested: header.revision, sent: []).ownSets()
+    }
+
+    private func settleAccepted(leaving: (String) throws -> Void) throws -> [SyncEvent] {
+        let accepted = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT a.ord, a.id FROM temp.tidemark_answered AS a
+                JOIN tidemark_changeset AS c ON c.id = a.id WHERE NOT a.conflict ORDER BY a.ord
+                """
+        )
+        var events = try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
+        try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
+        let overruled = OverruledValues(db: db, now: now)
+        for verdict in accepted {
+            events += try overruled.keep(fromSet: verdict["ord"], id: verdict["id"])
+            try leaving(verdict["id"])
+            try Outbox.remove(verdict["id"], in: db)
+        }
+        return events
+    }
+}
