@@ -25,31 +25,43 @@ import TidemarkSQLiteStore
                 sql: "SELECT rootpage FROM sqlite_master WHERE name = 'player'"
             )
         }
-        try await EmbeddedStore(path: path, newEpoch: UUID()).close()
+        // Once the fingerprint of all rows is known, nobody needs all of them.
+        _ = try await Self.answers(
+            [#""team":{"create":[-1],"attributes":{"-1":{"name":"Jena"}}}"#],
+            at: 1,
+            path
+        )
         let file = try FileHandle(forUpdating: URL(filePath: path))
         try file.seek(toOffset: UInt64(try #require(page) - 1) * 4_096)
         try file.write(contentsOf: Data(repeating: 0xff, count: 4_096))
         try file.close()
-        let store = try EmbeddedStore(path: path, newEpoch: UUID())
         let sets = [
             #""team":{"update":[1],"attributes":{"1":{"name":"Ulm"}}}"#,
             #""player":{"update":[1],"attributes":{"1":{"name":"Ben"}}}"#,
             #""team":{"create":[-1],"attributes":{"-1":{"name":"Jena"}}}"#,
         ]
-        let answers = try await store.sync(
-            zone: EmbeddedStore.zoneName,
-            // Without a shape nobody asks for the fingerprint of all rows.
-            together: sets.enumerated().map { number, set in
-                Array(
-                    #"{"maxRevision":1,"device":"\#(number)","schema":"another","changeSets":[{"id":"\#(UUID())",\#(set)}]}"#
-                        .utf8
-                )
-            }
-        )
+        let answers = try await Self.answers(sets, at: 2, path)
         _ = try answers[0].get()
         let error = #expect(throws: TidemarkError.self) { try answers[1].get() }
         #expect(error?.code == .fileDamaged)
         _ = try answers[2].get()
+    }
+
+    /// What devices at a revision are told that send a change set each, together.
+    private static func answers(
+        _ sets: [String],
+        at revision: Int,
+        _ path: String
+    ) async throws -> [Result<[UInt8], any Error>] {
+        let store = try EmbeddedStore(path: path, newEpoch: UUID())
+        let bodies = sets.map { set in
+            #"{"maxRevision":\#(revision),"device":"\#(UUID())","changeSets":[{"id":"\#(UUID())",\#(set)}]}"#
+        }
+        let answers = try await store.sync(
+            zone: EmbeddedStore.zoneName,
+            together: bodies.map { Array($0.utf8) }
+        )
         try await store.close()
+        return answers
     }
 }
