@@ -102,5 +102,22 @@ struct Regression: Sendable, CustomTestStringConvertible {
             found:
                 "what a migration filled was not shown until the next answer, where an older edit was hidden"
         ),
+        Regression(
+            seed: 104_566,
+            profile: .schema,
+            found:
+                "a record that was committed unanswered was there twice after a delta, and one edit of it was lost"
+        ),
+        Regression(
+            seed: 106_410,
+            profile: .crash,
+            found:
+                "a large change set of the same group was not held against the bound for a delta"
+        ),
+        Regression(
+            seed: 106_610,
+            profile: .network,
+            found: "a sync gave up while each delta brought it on, and the zone moved on"
+        ),
     ]
 }

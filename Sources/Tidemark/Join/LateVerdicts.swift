@@ -66,11 +66,15 @@ struct LateVerdicts {
         )
         var events = try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
-        let overruled = OverruledValues(db: db, now: now)
+        let (overruled, parking) = (
+            OverruledValues(db: db, now: now), ParkConflict(db: db, now: now)
+        )
         for verdict in accepted {
-            events += try overruled.keep(fromSet: verdict["ord"], id: verdict["id"])
-            try leaving(verdict["id"])
-            try Outbox.remove(verdict["id"], in: db)
+            let (ord, id) = (verdict["ord"] as Int, verdict["id"] as String)
+            events += try overruled.keep(fromSet: ord, id: id)
+            events += try parking.keepMissing(id: id, ord: ord)
+            try leaving(id)
+            try Outbox.remove(id, in: db)
         }
         return events
     }

@@ -5,7 +5,7 @@ package import TidemarkCore
 ///
 /// | error | what follows |
 /// | --- | --- |
-/// | `snapshotRequired` | a snapshot, after a question if something was sent; at most twice a sync |
+/// | `snapshotRequired` | a snapshot, after a question if something was sent; at most four times |
 /// | `renew`, `resync` | a question, then a snapshot under a new identity |
 /// | `predecessorMissing` | the same: the server has forgotten what this device did |
 /// | `repair` | what is new is taken in, then the rows are compared and replaced, at most twice |

@@ -82,7 +82,7 @@ package struct SyncRound: Sendable {
     /// Whether the rows of this file turned out not to be those that its revision stands for.
     var hasMismatch = false
 
-    static let snapshotsMax = 2
+    static let snapshotsMax = 4
     private static let schemasMax = 4
     static let comparisonsMax = 2
     private static let confirmationsMax = 5

@@ -48,12 +48,8 @@ extension GroupPlan {
         let drafted = Array(
             (place..<Int(missed.through - first)).prefix(max(0, limit - committed.bodies.count))
         )
-        if committed.bodies.count + drafted.count > 1 {
-            let bytes = committed.bodies.reduce(0) { $0 + $1.utf8.count }
-            bounds.append(
-                CatchUpBound(knownBytes: bytes, drafted: drafted, bytesMax: missed.bytesMax)
-            )
-        }
+        let bytes = committed.bodies.reduce(0) { $0 + $1.utf8.count }
+        bounds.append(CatchUpBound(knownBytes: bytes, drafted: drafted, bytesMax: missed.bytesMax))
         let reached = committed.revision + Int64(drafted.count)
         return CatchUp(
             bodies: committed.bodies + drafted.map(Draft.all),
