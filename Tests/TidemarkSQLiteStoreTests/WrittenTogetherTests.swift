@@ -77,7 +77,7 @@ import TidemarkStore
             #""crest":{"delete":[1]}"#,
             #""crest":{"create":[-1],"attributes":{"-1":{"motto":"ahoy"}}}"#,
         ],
-        // A child, and in another change set its parent.
+        // A parent, and in the next change set its child.
         [
             #""team":{"create":[-1],"attributes":{"-1":{"name":"t"}}}"#,
             #""player":{"create":[-1],"attributes":{"-1":{"team_id":-1,"name":"p"}}}"#,
