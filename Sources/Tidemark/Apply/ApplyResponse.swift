@@ -295,6 +295,7 @@ enum Outbox {
                 arguments: [id]
             )
         else { return }
+        try WireText.forgetRest(where: "seq = ?", arguments: [seq], in: db)
         try db.cachedStatement(sql: "DELETE FROM tidemark_outbox WHERE seq = ?").execute(
             arguments: [seq])
         try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [

@@ -91,7 +91,7 @@ struct ConfirmSent {
 
     private func settle() throws {
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: file.epoch ?? "")
-        for table in ["outbox", "after", "changeset"] {
+        for table in ["outbox", "after", "wire_rest", "changeset"] {
             try db.cachedStatement(
                 sql: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.sent))"
             ).execute()

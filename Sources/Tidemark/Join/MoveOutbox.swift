@@ -53,6 +53,7 @@ struct MoveOutbox {
             sql: "UPDATE tidemark_changeset SET wire = NULL, epoch = ?",
             arguments: [header.epoch]
         )
+        try WireText.forgetRest(in: db)
         try db.execute(sql: "UPDATE tidemark_outbox SET base = ?", arguments: [header.revision])
         // What has its verdict is in the rows that the others are based on now.
         try db.execute(

@@ -17,8 +17,8 @@ struct RescueOutbox {
     let newID: () -> UUID
 
     private static let outbox = [
-        "tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_base",
-        "tidemark_idmap", "tidemark_temporary",
+        "tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after",
+        "tidemark_base", "tidemark_idmap", "tidemark_temporary",
     ]
     /// What the snapshot says about the new file.
     private static let ofTheNewFile: Set<String> = ["id", "epoch", "schema", "contact"]

@@ -13,15 +13,12 @@ struct FreezeChangeSets {
     let epoch: String
     let limits: Limits
 
-    /// A change set as it is sent.
-    struct Frozen {
-        let id: String
-        let wire: String
-    }
-
     /// What goes into a request.
     struct Outgoing {
-        var changeSets: [Frozen] = []
+        /// The ids of the change sets.
+        var ids: [String] = []
+        /// The change sets as they are sent, with commas between them.
+        var text: [UInt8] = []
         /// Whether some of them were frozen just now, so that no server can have seen them.
         var hasFresh = false
     }
@@ -33,26 +30,40 @@ struct FreezeChangeSets {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT seq, id, epoch, wire, time FROM tidemark_changeset ORDER BY seq LIMIT ?
+                    SELECT seq, id, epoch, wire, time, (
+                        SELECT sum(length(text)) FROM tidemark_wire_rest AS r WHERE r.seq = c.seq) AS rest
+                    FROM tidemark_changeset AS c ORDER BY seq LIMIT ?
                     """
             ),
             arguments: [countMax]
         )
-        var (outgoing, bytes) = (Outgoing(), 0)
+        var outgoing = Outgoing()
         for row in rows {
-            guard outgoing.changeSets.isEmpty || bytes < limits.outgoingBytesTarget else { break }
-            let (id, known) = (row["id"] as String, row["wire"] as String?)
+            guard outgoing.ids.isEmpty || outgoing.text.count < limits.outgoingBytesTarget
+            else { break }
+            let known = (row["wire"] as String?).map { Wire(beginning: $0, rest: row["rest"] ?? 0) }
+            let (seq, id) = (row["seq"] as Int64, row["id"] as String)
             guard known != nil || freezesMore else { break }
             guard row["epoch"] as String? == epoch else { throw Self.otherHistory(id) }
-            guard let wire = try known ?? freeze(row["seq"], id, row["time"]) else {
-                try forgetEmpty(row["seq"], id)
+            guard let wire = try known ?? freeze(seq, id, row["time"]) else {
+                try forgetEmpty(seq, id)
                 continue
             }
-            outgoing.changeSets.append(Frozen(id: id, wire: wire))
+            if !outgoing.ids.isEmpty { outgoing.text.append(UInt8(ascii: ",")) }
+            outgoing.text += wire.beginning.utf8
+            if wire.rest > 0 {
+                try WireText.appendRest(of: seq, wire.rest, to: &outgoing.text, in: db)
+            }
+            outgoing.ids.append(id)
             outgoing.hasFresh = outgoing.hasFresh || known == nil
-            bytes += wire.utf8.count
         }
         return outgoing
+    }
+
+    /// A frozen text: what stands in the change set's row, and how much more there is of it.
+    private struct Wire {
+        var beginning = ""
+        var rest = 0
     }
 
     /// A base is a revision of one history, and is never read in another.
@@ -81,7 +92,7 @@ struct FreezeChangeSets {
     }
 
     /// What is sent of a change set; nil when nothing of it travels.
-    private func freeze(_ seq: Int64, _ id: String, _ time: Int64) throws -> String? {
+    private func freeze(_ seq: Int64, _ id: String, _ time: Int64) throws -> Wire? {
         try UnservedValues(db: db, schema: schema).settle(seq)
         let after = try String.fetchAll(
             db.cachedStatement(sql: "SELECT id FROM tidemark_after WHERE seq = ? ORDER BY id"),
@@ -112,9 +123,11 @@ struct FreezeChangeSets {
         guard try sources.contains(where: { try ChangeSetJSON.hasRecords($0, in: db) }) else {
             return nil
         }
-        let wire = try ChangeSetJSON.render(envelope: envelope, sources, in: db)
-        try db.cachedStatement(sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?")
-            .executeLettingGo(arguments: [wire, seq])
+        var wire = Wire()
+        try ChangeSetJSON.render(envelope: envelope, sources, in: db) { number, piece in
+            if number == 0 { wire.beginning = piece } else { wire.rest += piece.utf8.count }
+            try WireText.keep(number, piece, of: seq, in: db)
+        }
         return wire
     }
 

@@ -9,6 +9,7 @@ import TidemarkSQLite
 /// | `tidemark_device` | who this device is, what it syncs with, the last time of its clock, and the fingerprint of its confirmed rows |
 /// | `tidemark_lock` | the process that syncs the file just now, and until when it may |
 /// | `tidemark_changeset` | a change set in the outbox; `wire` is what was sent, frozen; `epoch` the history of its bases |
+/// | `tidemark_wire_rest` | a piece of a long change set's text, behind what its row holds |
 /// | `tidemark_outbox` | what a waiting change set does to one record |
 /// | `tidemark_after` | a change set that another one depends on |
 /// | `tidemark_base` | a record with waiting changes, as the server confirmed it (NULL: not at all) |
@@ -64,6 +65,12 @@ enum DeviceTables {
             time INTEGER NOT NULL DEFAULT 0,
             merges INTEGER NOT NULL DEFAULT 0
         );
+        CREATE TABLE IF NOT EXISTS tidemark_wire_rest (
+            seq INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            text TEXT NOT NULL,
+            PRIMARY KEY (seq, number)
+        ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_outbox (
             seq INTEGER NOT NULL,
             tbl TEXT NOT NULL,

@@ -22,8 +22,8 @@ package struct DeviceCore: Sendable {
     package struct Outgoing: Sendable {
         /// The zone.
         package let zone: String
-        /// The request, JSON.
-        package let body: [UInt8]
+        /// The request, JSON; empty once it was carried.
+        package private(set) var body: [UInt8]
         /// The same question in a few bytes, when it may be asked so.
         package var short: Short?
         /// The answer, if the server has told it before it was asked.
@@ -44,6 +44,13 @@ package struct DeviceCore: Sendable {
         var asksShort: Bool { short != nil && told == nil }
         /// Whether nothing was written to ask.
         var isSettled: Bool { short != nil || told != nil }
+
+        /// The same without its text, which may be large and is of no use once it was carried.
+        var carried: Outgoing {
+            var carried = self
+            carried.body = []
+            return carried
+        }
     }
 
     /// What a settled device asks with instead of a whole request.
@@ -114,13 +121,13 @@ package struct DeviceCore: Sendable {
         let isConfirmed = checksRows && rows.expected != nil
         let fingerprint = checksRows ? try rows.checked(limits, now: now) : nil
         var laps = try Laps(db)
-        let outgoing = try FreezeChangeSets(
+        var outgoing = try FreezeChangeSets(
             db: db,
             schema: file.schema,
             epoch: epoch,
             limits: limits
         ).outgoing(countMax: changeSetsMax, freezesMore: laps.hasRoom)
-        let sets = outgoing.changeSets
+        let sets = outgoing.ids
         // Without a comparison of the rows, only the lap tells a server that has forgotten
         // something.
         let isSettled = try sets.isEmpty && laps.isSettled && fingerprint != nil && !hasFrozen(db)
@@ -141,29 +148,19 @@ package struct DeviceCore: Sendable {
             + (takesDelta && isConfirmed ? #""delta":true,"# : "")
             + (takesIds ? #""echo":"ids","# : "")
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
+        // There may be many megabytes of change sets, which stay where they are.
+        outgoing.text.insert(contentsOf: (head + #""changeSets":["#).utf8, at: 0)
+        outgoing.text += "]}".utf8
         return Outgoing(
             zone: file.zone,
-            body: Self.body(head, sets.map(\.wire)),
+            body: outgoing.text,
             short: isSettled ? short(file, epoch, fingerprint) : nil,
             revision: file.revision,
-            changeSets: sets.map(\.id),
+            changeSets: sets,
             takesIds: takesIds,
             exchange: exchange,
             isConfirmed: isConfirmed
         )
-    }
-
-    /// A request's text, each change set copied once: there may be many megabytes of them.
-    private static func body(_ head: String, _ changeSets: [String]) -> [UInt8] {
-        var body = Array(head.utf8)
-        body.reserveCapacity(body.count + changeSets.reduce(20) { $0 + $1.utf8.count + 1 })
-        body += #""changeSets":["#.utf8
-        for (number, changeSet) in changeSets.enumerated() {
-            if number > 0 { body.append(UInt8(ascii: ",")) }
-            body += changeSet.utf8
-        }
-        body += "]}".utf8
-        return body
     }
 
     /// What a delta may begin from; nil when only all rows will do.

@@ -67,10 +67,11 @@ struct SyncSession: Sendable {
                 switch try await advance(&round, { try $0.next($1) }) {
                 case .finish: return
                 case .send(let outgoing):
-                    sent = outgoing
+                    let carried = outgoing.carried
+                    sent = carried
                     let answer = try await carry(outgoing)
                     try await advance(&round) {
-                        try $0.answered(answer, to: outgoing, in: $1)
+                        try $0.answered(answer, to: carried, in: $1)
                     }.forEach(tell)
                 case .compare(let question):
                     let answer = try await transport.fingerprints(

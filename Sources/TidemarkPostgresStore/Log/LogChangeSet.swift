@@ -130,7 +130,7 @@ extension PostgresTransaction {
         var (bodies, reached) = ([String](), missed.after)
         for row in rows.map({ $0 }) {
             let fits = bodies.count < missed.limit && row.integer(1) ?? 0 <= missed.bytesMax
-            guard bodies.isEmpty || fits else {
+            guard bodies.isEmpty && missed.bringsFirst || fits else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
             let copy = AuthorsCopy(whole: row[2], ids: row[3], logged: row[4])

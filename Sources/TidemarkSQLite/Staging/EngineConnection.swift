@@ -40,7 +40,7 @@ extension EngineConnection {
     /// The least memory for pages, in KiB: of the file, and of temporary tables.
     ///
     /// SQLite's own 2 MB are read and written again and again when a large answer is taken in.
-    private static let cacheKiB = 16 << 10
+    private static let cacheKiB = 4 << 10
 
     private static func widenCaches(of db: Database) throws {
         try db.execute(sql: "PRAGMA temp.cache_size = -\(cacheKiB)")

@@ -70,15 +70,27 @@ package enum ChangeSetJSON {
     package static func render(envelope: [String], _ sources: [Source], in db: Database) throws
         -> String
     {
-        let types = sources.map { quote($0.table.name) }.joined(separator: ",")
-        // What is added may be large, and a text that is made of others is a copy of them.
-        var text = "{" + (envelope + [#""types":[\#(types)]"#]).joined(separator: ",")
-        for source in sources {
-            text += ",\(quote(source.table.name)):"
-            try append(source, to: &text, in: db)
-        }
-        text += "}"
+        var text = ""
+        try render(envelope: envelope, sources, in: db) { _, piece in text += piece }
         return text
+    }
+
+    /// Renders a change set that may be large, ``TextPieces`` of it at a time.
+    package static func render(
+        envelope: [String],
+        _ sources: [Source],
+        in db: Database,
+        take: @escaping (_ number: Int, _ piece: String) throws -> Void
+    ) throws {
+        var pieces = TextPieces(take)
+        let types = sources.map { quote($0.table.name) }.joined(separator: ",")
+        try pieces.append("{\((envelope + [#""types":[\#(types)]"#]).joined(separator: ","))".utf8)
+        for source in sources {
+            try pieces.append(",\(quote(source.table.name)):".utf8)
+            try append(source, to: &pieces, in: db)
+        }
+        try pieces.append("}".utf8)
+        try pieces.finish()
     }
 
     /// Whether a source yields any record.
@@ -96,42 +108,100 @@ package enum ChangeSetJSON {
         return String(decoding: output, as: UTF8.self)
     }
 
-    private static func append(_ source: Source, to text: inout String, in db: Database) throws {
-        let lists = lists(of: source.table)
+    /// Adds a table's part.
+    ///
+    /// The lists of keys stand before the attributes. So attributes wait until all keys were seen;
+    /// what is more than a piece does not wait, but is read again.
+    private static func append(_ source: Source, to pieces: inout TextPieces, in db: Database)
+        throws
+    {
         let statement = try db.cachedStatement(
             sql: """
-                SELECT \(lists.joined(separator: ", "))
+                SELECT key, operation, \(name(of: source.table)), members
                 FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)
                 """
         )
-        let rows = try Row.fetchCursor(statement, arguments: source.arguments)
+        var rows = try Row.fetchCursor(statement, arguments: source.arguments)
+        var (lists, waiting, seen) = (KeyLists(), [UInt8](), 0)
         while try rows.next() != nil {
-            let lists = RowTexts(statement)
-            text.append([
-                .init(#"{"create":["#), lists[0], .init(#"],"update":["#), lists[1],
-                .init(#"],"delete":["#), lists[2], .init(#"],"attributes":{"#), lists[3],
-                .init("}}"),
-            ])
+            let row = RowTexts(statement)
+            lists.append(row[0], to: row[1])
+            guard waiting.count < TextPieces.bytesTarget else { continue }
+            append(row, to: &waiting)
+            seen += 1
         }
+        try pieces.append(#"{"#.utf8 + lists.text + #","attributes":{"#.utf8)
+        try pieces.append(waiting.dropFirst())
+        if seen < lists.count {
+            rows = try Row.fetchCursor(statement, arguments: source.arguments)
+            while try rows.next() != nil {
+                seen -= 1
+                guard seen < 0 else { continue }
+                waiting.removeAll(keepingCapacity: true)
+                append(RowTexts(statement), to: &waiting)
+                try pieces.append(waiting)
+            }
+        }
+        try pieces.append("}}".utf8)
+    }
+
+    /// A record's attributes behind a comma; nothing where it has none.
+    private static func append(_ row: RowTexts, to text: inout [UInt8]) {
+        guard !row.isNull(3) else { return }
+        text.append(UInt8(ascii: ","))
+        text += row[2]
+        text += ":{".utf8
+        text += row[3]
+        text.append(UInt8(ascii: "}"))
     }
 
     /// The keys of what was created, updated and deleted, and the attributes: aggregates, which are
     /// NULL where there is nothing.
     private static func lists(of table: SyncedTable) -> [String] {
-        let name =
-            switch table.keyKind {
-            case .integer: "'\"' || key || '\"'"
-            // A blob in a TEXT column is no JSON string, and has to become one; text that could be
-            // taken for that is tagged as text.
-            case .text:
-                """
-                CASE WHEN key LIKE '"{\\"$%' THEN json_quote(tidemark_tagged(key))
-                    WHEN key LIKE '"%' THEN key ELSE json_quote(key) END
-                """
-            case .general: "json_quote(key)"
-            }
-        return ["create", "update", "delete"].map {
-            "group_concat(key) FILTER (WHERE operation = '\($0)')"
-        } + ["group_concat(\(name) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL)"]
+        KeyLists.operations.map { "group_concat(key) FILTER (WHERE operation = '\($0)')" } + [
+            "group_concat(\(name(of: table)) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL)"
+        ]
+    }
+
+    /// A key as the name of its attributes.
+    private static func name(of table: SyncedTable) -> String {
+        switch table.keyKind {
+        case .integer: "'\"' || key || '\"'"
+        // A blob in a TEXT column is no JSON string, and has to become one; text that could be
+        // taken for that is tagged as text.
+        case .text:
+            """
+            CASE WHEN key LIKE '"{\\"$%' THEN json_quote(tidemark_tagged(key))
+                WHEN key LIKE '"%' THEN key ELSE json_quote(key) END
+            """
+        case .general: "json_quote(key)"
+        }
+    }
+}
+
+/// The keys of what was created, updated and deleted.
+private struct KeyLists {
+    static let operations = ["create", "update", "delete"]
+
+    private(set) var count = 0
+    private var lists = [[UInt8]](repeating: [], count: operations.count)
+
+    mutating func append(
+        _ key: UnsafeBufferPointer<UInt8>,
+        to operation: UnsafeBufferPointer<UInt8>
+    ) {
+        count += 1
+        for (index, name) in Self.operations.enumerated() where name.utf8.elementsEqual(operation) {
+            if !lists[index].isEmpty { lists[index].append(UInt8(ascii: ",")) }
+            lists[index] += key
+        }
+    }
+
+    /// The lists as the members of an object.
+    var text: [UInt8] {
+        let members = zip(Self.operations, lists).map { name, keys in
+            Array("\"\(name)\":[".utf8) + keys + [UInt8(ascii: "]")]
+        }
+        return Array(members.joined(separator: [UInt8(ascii: ",")]))
     }
 }

@@ -74,14 +74,16 @@ extension ZoneTransaction: PlannableTransaction {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT revision, device, body FROM tidemark_revision WHERE revision > max(?,
+                    SELECT revision, device, body, \(RevisionText.restLength)
+                    FROM tidemark_revision AS r WHERE revision > max(?,
                         (SELECT revision FROM tidemark_zone) - \(Self.recentMax)) ORDER BY revision DESC
                     """
             ),
             arguments: [revision]
         )
         var bytes = 0
-        while bytes < Self.recentBytesMax, let row = try rows.next() {
+        // What is not whole in its row is too much to be read in advance.
+        while bytes < Self.recentBytesMax, let row = try rows.next(), row[3] as Int? == nil {
             let recent = PlanFacts.Recent(device: row[1], body: row[2])
             facts.recent[row[0]] = recent
             bytes += recent.body.utf8.count

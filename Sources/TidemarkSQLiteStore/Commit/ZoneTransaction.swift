@@ -124,18 +124,25 @@ package struct ZoneTransaction: StoreTransaction {
         try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT v.device, v.hash, v.revision, v.body, v.ids, r.body AS logged
+                    SELECT v.device, v.hash, v.revision, v.body, v.ids, r.body AS logged,
+                        \(RevisionText.restLength) AS rest
                     FROM tidemark_verdict AS v LEFT JOIN tidemark_revision AS r USING (revision)
                     WHERE v.id = ?
                     """
             ),
             arguments: [id]
-        ).map {
-            let copy = AuthorsCopy(whole: $0["body"], ids: $0["ids"], logged: $0["logged"])
+        ).map { row in
+            let copy = AuthorsCopy(
+                whole: row["body"],
+                ids: row["ids"],
+                logged: try (row["logged"] as String?).map { beginning in
+                    try RevisionText.whole(beginning, row["rest"], of: row["revision"], in: db)
+                }
+            )
             return Verdict(
-                device: $0["device"],
-                hash: $0["hash"],
-                revision: $0["revision"],
+                device: row["device"],
+                hash: row["hash"],
+                revision: row["revision"],
                 body: try copy.render(in: db)
             )
         }

@@ -44,6 +44,10 @@ extension ZoneTransaction {
             arguments: [horizon]
         )
         try db.execute(
+            sql: "DELETE FROM tidemark_revision_rest WHERE revision < ?",
+            arguments: [horizon]
+        )
+        try db.execute(
             sql: "DELETE FROM tidemark_fingerprint WHERE revision < ?",
             arguments: [horizon]
         )

@@ -20,8 +20,9 @@ extension ZoneTransaction {
         } else {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
             let members = answerEnvelope(envelope.id, revision, stamp).members
-            let body = try ChangeSetJSON.render(envelope: members, [], in: db)
-            try insertRevision(revision, envelope.id, stamp, body)
+            try insertRevision(revision, envelope.id, stamp) { take in
+                try ChangeSetJSON.render(envelope: members, [], in: db, take: take)
+            }
             try carryFingerprint(to: revision, adding: .none)
         }
         let logged = try staged.logged(answer, revision: revision, ord: envelope.ord)
@@ -64,8 +65,10 @@ extension ZoneTransaction {
                 """
         ).execute(arguments: [revision])
         try retireIds()
-        let body = try staged.renderReduced(answerEnvelope(id, revision, stamp), revision: revision)
-        try insertRevision(revision, id, stamp, body)
+        try insertRevision(revision, id, stamp) { take in
+            let envelope = answerEnvelope(id, revision, stamp)
+            try staged.renderReduced(envelope, revision: revision, take: take)
+        }
         try carryFingerprint(
             to: revision,
             adding: RowFingerprints(db, schema: schema).reduced()
@@ -86,19 +89,25 @@ extension ZoneTransaction {
         ).execute()
     }
 
+    /// Adds a change set, whose text `render` hands over in ``TextPieces``.
     private func insertRevision(
         _ revision: Int64,
         _ id: String?,
         _ stamp: Stamp,
-        _ body: String
+        render: (_ take: @escaping (_ number: Int, _ piece: String) throws -> Void) throws -> Void
     ) throws {
-        let chain = RecentChangeSet.chain(
-            after: try chain(at: revision - 1),
-            revision: revision,
-            device: stamp.device,
-            body: body
-        )
-        try insertRevision(revision, id, stamp, body, chain: chain)
+        var chain = Chain(after: try chain(at: revision - 1), revision: revision)
+        var beginning = ""
+        try render { number, piece in
+            chain.take(piece)
+            if number == 0 {
+                beginning = piece
+            } else {
+                try RevisionText.keep(number, piece, of: revision, in: db)
+            }
+        }
+        let text = chain.text(device: stamp.device)
+        try insertRevision(revision, id, stamp, beginning, chain: text)
         try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(
             arguments: [stamp.time])
     }
@@ -139,7 +148,8 @@ extension ZoneTransaction {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT r.revision, r.body, v.body AS whole, v.ids FROM tidemark_revision AS r
+                    SELECT r.revision, r.body, v.body AS whole, v.ids,
+                        \(RevisionText.restLength) AS rest FROM tidemark_revision AS r
                     LEFT JOIN tidemark_verdict AS v ON v.id = r.id AND v.device = ?
                     WHERE r.revision > ? AND r.revision <= ? ORDER BY r.revision
                     """
@@ -148,7 +158,15 @@ extension ZoneTransaction {
         )
         var (bodies, bytes, reached) = ([String](), 0, missed.after)
         while let row = try rows.next() {
-            let copy = AuthorsCopy(whole: row["whole"], ids: row["ids"], logged: row["body"])
+            let (beginning, rest) = (row["body"] as String, row["rest"] as Int?)
+            if !missed.bringsFirst, beginning.utf8.count + (rest ?? 0) > missed.bytesMax {
+                return CatchUp(bodies: bodies, revision: reached, hasMore: true)
+            }
+            let copy = AuthorsCopy(
+                whole: row["whole"],
+                ids: row["ids"],
+                logged: try RevisionText.whole(beginning, rest, of: row["revision"], in: db)
+            )
             let body = try copy.render(in: db)
             bytes += body.utf8.count
             if planted(PlantedBug.countsRevisionThatDidNotFit) { reached = row["revision"] }

@@ -75,7 +75,8 @@ package struct ReadRecent {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT r.revision, r.device, r.chain, r.body, f.fingerprint
+                    SELECT r.revision, r.device, r.chain, r.body, f.fingerprint,
+                        \(RevisionText.restLength) AS rest
                     FROM tidemark_revision AS r
                     LEFT JOIN tidemark_fingerprint AS f ON f.revision = r.revision AND f.shape = ?
                     WHERE r.revision BETWEEN ? AND ? ORDER BY r.revision DESC
@@ -85,17 +86,17 @@ package struct ReadRecent {
         )
         var (run, bytes) = ([RecentChangeSet](), 0)
         while let row = try rows.next() {
-            let body: String = row["body"]
-            bytes += body.utf8.count
+            let (beginning, rest) = (row["body"] as String, row["rest"] as Int?)
+            bytes += beginning.utf8.count + (rest ?? 0)
             // Compaction has taken the body away.
-            guard bytes <= bytesMax, !body.isEmpty else { break }
+            guard bytes <= bytesMax, !beginning.isEmpty else { break }
             run.append(
                 RecentChangeSet(
                     revision: row["revision"],
                     device: row["device"],
                     fingerprint: (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:)),
                     chain: row["chain"],
-                    body: body
+                    body: try RevisionText.whole(beginning, rest, of: row["revision"], in: db)
                 )
             )
         }

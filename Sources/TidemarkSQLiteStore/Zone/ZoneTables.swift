@@ -9,6 +9,7 @@ import TidemarkSQLite
 /// | `tidemark_zone` | the zone: epoch, latest revision, horizon |
 /// | `tidemark_lineage` | an earlier history of the zone, and the revision at which it was left |
 /// | `tidemark_revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
+/// | `tidemark_revision_rest` | a piece of a long change set, behind what its revision's row holds |
 /// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
 /// | `tidemark_log` | a record's change in a revision, without values |
 /// | `tidemark_verdict` | what was answered to a change set id, beyond what the log says: the new ids, or the whole copy of its author |
@@ -77,6 +78,12 @@ enum ZoneTables {
             body TEXT NOT NULL,
             chain TEXT NOT NULL DEFAULT ''
         );
+        CREATE TABLE IF NOT EXISTS tidemark_revision_rest (
+            revision INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            text TEXT NOT NULL,
+            PRIMARY KEY (revision, number)
+        ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_fingerprint (
             revision INTEGER PRIMARY KEY,
             fingerprint TEXT NOT NULL,

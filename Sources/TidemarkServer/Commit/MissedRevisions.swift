@@ -6,16 +6,25 @@ public struct MissedRevisions: Hashable, Sendable {
     public var through: Int64
     /// The most change sets, at least one.
     public let limit: Int
-    /// The bytes of change sets beyond which none but the first is added.
+    /// The bytes of change sets beyond which none is added.
     public let bytesMax: Int
+    /// Whether the first one comes however long it is.
+    public let bringsFirst: Bool
     /// The device, whose own change sets come with the temporary ids that it gave; nil for all as
     /// everybody else sees them.
     public let device: String?
 
     /// Makes a question.
-    public init(after: Int64, through: Int64, limit: Int, bytesMax: Int, device: String? = nil) {
-        (self.after, self.through) = (after, through)
-        (self.limit, self.bytesMax, self.device) = (limit, bytesMax, device)
+    public init(
+        after: Int64,
+        through: Int64,
+        limit: Int,
+        bytesMax: Int,
+        bringsFirst: Bool = true,
+        device: String? = nil
+    ) {
+        (self.after, self.through, self.limit) = (after, through, limit)
+        (self.bytesMax, self.bringsFirst, self.device) = (bytesMax, bringsFirst, device)
     }
 
     /// The same question about revisions up to another one.

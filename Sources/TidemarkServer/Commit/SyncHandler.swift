@@ -129,6 +129,7 @@ public struct SyncHandler: Sendable {
                 through: zone.revision,
                 limit: limit,
                 bytesMax: bytesMax,
+                bringsFirst: !takesDelta,
                 device: request.isSettled ? nil : request.device
             )
         )

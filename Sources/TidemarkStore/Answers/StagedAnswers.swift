@@ -13,15 +13,28 @@ extension StagedRequest {
         revision: Int64,
         authorOf ord: Int? = nil
     ) throws -> String {
+        var text = ""
+        try renderReduced(envelope, revision: revision, authorOf: ord) { _, piece in text += piece }
+        return text
+    }
+
+    /// The same in ``TextPieces``.
+    package func renderReduced(
+        _ envelope: AnswerEnvelope,
+        revision: Int64,
+        authorOf ord: Int? = nil,
+        take: @escaping (_ number: Int, _ piece: String) throws -> Void
+    ) throws {
         let names = try String.fetchSet(
             db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
         )
-        return try ChangeSetJSON.render(
+        try ChangeSetJSON.render(
             envelope: envelope.members,
             schema.tables.filter { names.contains($0.name) }.map {
                 ChangeSetJSON.Source(reduced: $0, revision: revision, authorOf: ord)
             },
-            in: db
+            in: db,
+            take: take
         )
     }
 

@@ -59,8 +59,28 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
         device: String?,
         body: String
     ) -> String {
+        var chain = Chain(after: previous, revision: revision)
+        chain.take(body)
+        return chain.text(device: device)
+    }
+}
+
+/// The chain of a history to which a change set is added, whose text comes in pieces.
+package struct Chain {
+    private var hash = RunningHash()
+
+    /// Begins behind a history of the chain `previous`.
+    package init(after previous: String, revision: Int64) { take("\(previous)\n\(revision)\n") }
+
+    /// Takes the next piece of the text.
+    package mutating func take(_ piece: String) { hash.take(Array(piece.utf8)) }
+
+    /// The chain, after the last piece.
+    package func text(device: String?) -> String {
         // JSON has no line feed, and the device stands last: no two histories have one text.
-        ContentHash.of(["\(previous)\n\(revision)\n", body, "\n\(device ?? "")"])
+        var ended = self
+        ended.take("\n\(device ?? "")")
+        return ended.hash.text
     }
 }
 

@@ -1,0 +1,110 @@
+import Foundation
+import StoreTestSupport
+import Testing
+import TidemarkCore
+import TidemarkSQLite
+
+/// A change set whose text is kept in pieces is one text again wherever somebody reads it.
+@Suite(.serialized) struct LongChangeSetTests {
+    private static let tables = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
+        CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
+        INSERT INTO notes VALUES (1, 'first');
+        """
+    /// Where the zone has a trigger of its own, each change set is written by itself, in pieces;
+    /// otherwise only those of several megabytes are.
+    private static func schema(_ store: Store) -> String {
+        let trigger = "CREATE TRIGGER own AFTER INSERT ON notes BEGIN SELECT 1; END;"
+        return store == .embedded ? tables + trigger : tables
+    }
+    private static let pieces = "SELECT count(*) > 3 FROM tidemark_revision_rest"
+    private static let id = "6f6d3a4e-0000-4000-8000-000000000001"
+    private static let count = 1_500
+
+    /// Records of both tables, one of them longer than a piece, with characters of several bytes.
+    private static var changeSet: String {
+        let numbers = 1...count
+        let long = String(repeating: "ünï ☃ ", count: TextPieces.bytesTarget / 6)
+        let notes = numbers.map { #""-\#($0)":{"text":"\#($0 == 7 ? long : "größer ☃ \($0)")"}"# }
+        let tags = numbers.map { #""☃ \#($0)":{"colour":"'\#($0)'"}"# }
+        return
+            #"{"id":"\#(id)","notes":{"create":[\#(numbers.map { "-\($0)" }.joined(separator: ","))],"#
+            + #""attributes":{\#(notes.joined(separator: ","))}},"#
+            + #""tags":{"create":[\#(numbers.map { #""☃ \#($0)""# }.joined(separator: ","))],"#
+            + #""attributes":{\#(tags.joined(separator: ","))}}}"#
+    }
+
+    private static let request =
+        #"{"maxRevision":1,"device":"a","changeSets":[\#(changeSet)]}"#
+
+    /// The attributes of all records in an answer, the way they are written to the tables.
+    private static func rows(_ answer: [UInt8]) throws -> [String] {
+        let set = try #require(try Answer(answer).changeSets.first)
+        let notes = set.ids("create", "notes") ?? []
+        return try notes.map { id in
+            let text = try #require(set.attributes("notes", "\(id)")?["text"] as? String)
+            return "\(id) \(text)"
+        }
+    }
+
+    @Test(arguments: Store.all)
+    func `F4, rule 3: others and its author get every record of it, as often as they ask`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema(store))
+        let first = try await zone.bytes(Self.request)
+        let kept = try await zone.column(
+            "SELECT id || ' ' || text FROM notes WHERE id > 1 ORDER BY id"
+        )
+        #expect(kept.count == Self.count)
+        if store == .embedded { #expect(try await zone.column(Self.pieces) == ["1"]) }
+        #expect(try Self.rows(first) == kept)
+        // Somebody who only asks, and somebody who brings something.
+        let asked = try await zone.bytes(#"{"maxRevision":1,"device":"b"}"#)
+        #expect(try Self.rows(asked) == kept)
+        let tags = try #require(try Answer(asked).changeSets.first)
+        #expect(
+            tags.attributes("tags", "☃ \(Self.count)")?["colour"] as? String == "'\(Self.count)'"
+        )
+        let brought = try await zone.bytes(
+            #"{"maxRevision":1,"device":"c","changeSets":[{"notes":{"delete":[1]}}]}"#
+        )
+        #expect(try Self.rows(brought) == kept)
+        // The author, whose answer was lost: sent again, and asked for.
+        #expect(try await zone.bytes(Self.request).count >= first.count)
+        let again = try await zone.bytes(Self.request)
+        #expect(try Self.rows(again) == kept)
+        #expect(try Answer(again).changeSets.first?.attributes("notes", "2")?["__oldId__"] != nil)
+    }
+
+    @Test(arguments: Store.all)
+    func `F4: a device that takes deltas is sent for one, and no piece of the text is read`(
+        store: Store
+    ) async throws {
+        var limits = Limits.standard
+        limits.deltaBytesMin = TextPieces.bytesTarget
+        let zone = try await Zone(store, Self.schema(store), limits: limits)
+        let first = try await zone.bytes(Self.request)
+        let schema = try #require(try Answer(first).schema)
+        for changeSets in ["", #"{"notes":{"delete":[1]}}"#] {
+            let refusal = try await zone.refusal(
+                of: #"{"maxRevision":1,"device":"b","schema":"\#(schema)","delta":true,"#
+                    + #""changeSets":[\#(changeSets)]}"#
+            )
+            #expect(refusal?.code == .snapshotRequired)
+        }
+        #expect(try await zone.column("SELECT id FROM notes WHERE id = 1") == ["1"])
+    }
+
+    @Test func `case 60: compaction takes the pieces with the revision`() async throws {
+        var limits = Limits.standard
+        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        let zone = try await Zone(.embedded, Self.schema(.embedded), limits: limits)
+        _ = try await zone.bytes(Self.request)
+        #expect(try await zone.column(Self.pieces) == ["1"])
+        for number in 2...5 {
+            _ = try await zone.sync(at: Int64(number), #"{"notes":{"create":[-\#(number)]}}"#)
+        }
+        #expect(try await zone.column("SELECT count(*) FROM tidemark_revision_rest") == ["0"])
+    }
+}
