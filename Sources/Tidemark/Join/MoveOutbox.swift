@@ -16,28 +16,21 @@ import TidemarkSQLite
 /// 5. The file takes a new identity. The server may know the old one from a later or another life
 ///    of this file, in which the same temporary ids stood for other records.
 struct MoveOutbox {
-    let db: Database
-    let schema: SyncSchema
-    let header: SnapshotFormat.Header
-    let recall: Recall
+    /// The verdicts that never arrived.
+    let verdicts: LateVerdicts
     /// The records that waiting changes refer to, as they were in the old history.
     let parents: OldParents
-    let limits: Limits
-    let now: String
     let newID: () -> UUID
+
+    private var db: Database { verdicts.db }
+    private var header: SnapshotFormat.Header { verdicts.header }
+    private var recall: Recall { verdicts.recall }
 
     /// Moves the outbox, inside the transaction that takes the snapshot in.
     func move() throws -> [SyncEvent] {
+        let (schema, now) = (verdicts.schema, verdicts.now)
         let offer = OfferAgain(db: db, schema: schema, header: header, now: now)
         let forgotten = try offer.forgotten(recall)
-        let verdicts = LateVerdicts(
-            db: db,
-            schema: schema,
-            header: header,
-            recall: recall,
-            limits: limits,
-            now: now
-        )
         var events = try verdicts.settleAll(leaving: confirm)
         let offered = try offer.offer(forgotten)
         events += offered.events

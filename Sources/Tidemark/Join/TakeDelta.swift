@@ -59,7 +59,16 @@ struct TakeDelta {
                 throw deletion
             }
             try replace(file, expecting: expected)
-            if let recall { events += try verdicts(recall, schema).settle() }
+            if let recall {
+                events += try LateVerdicts(
+                    db: db,
+                    schema: schema,
+                    header: header,
+                    recall: recall,
+                    limits: limits,
+                    now: Timestamp.text(now)
+                ).settle()
+            }
             try pending.refreshBase()
             try pending.replay()
             try OwnReferences(db: db, schema: schema).settle()
@@ -73,17 +82,6 @@ struct TakeDelta {
                 sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)"
             ) ?? false,
             events: [.remoteChanges(revision: header.revision, records: records)] + events
-        )
-    }
-
-    private func verdicts(_ recall: Recall, _ schema: SyncSchema) -> LateVerdicts {
-        LateVerdicts(
-            db: db,
-            schema: schema,
-            header: header,
-            recall: recall,
-            limits: limits,
-            now: Timestamp.text(now)
         )
     }
 

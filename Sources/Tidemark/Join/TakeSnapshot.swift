@@ -204,29 +204,20 @@ package struct TakeSnapshot {
         _ parents: OldParents
     ) throws -> [SyncEvent] {
         let time = Timestamp.text(now)
-        if let recall, recall.isAboutOther {
-            return try MoveOutbox(
+        let verdicts = recall.map {
+            LateVerdicts(
                 db: db,
                 schema: schema,
                 header: header,
-                recall: recall,
-                parents: parents,
-                limits: limits,
-                now: time,
-                newID: newID
-            ).move()
-        }
-        var events: [SyncEvent] = []
-        if let recall {
-            events += try LateVerdicts(
-                db: db,
-                schema: schema,
-                header: header,
-                recall: recall,
+                recall: $0,
                 limits: limits,
                 now: time
-            ).settle()
+            )
         }
+        if let verdicts, verdicts.recall.isAboutOther {
+            return try MoveOutbox(verdicts: verdicts, parents: parents, newID: newID).move()
+        }
+        let events = try verdicts?.settle() ?? []
         guard hasMismatch else { return events }
         return try events
             + JudgeAfterReset(db: db, schema: schema, firstWaiting: 0, parents: nil, now: time)
