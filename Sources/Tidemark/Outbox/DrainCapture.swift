@@ -26,11 +26,9 @@ struct DrainCapture {
         var clock = try DeviceClock.read(db)
         let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
         for group in try groups(in: range, boundaries: boundaries) {
-            try ReduceCapture.reduce(group, schema: schema, in: db)
-            try enqueueReduced(
-                id: newID().uuidString.lowercased(),
-                time: clock.next(at: Timestamp.milliseconds(now))
-            )
+            let count = try ReduceCapture.reduce(group, schema: schema, in: db)
+            let (id, time) = (newID(), clock.next(at: Timestamp.milliseconds(now)))
+            if count > 0 { try enqueueReduced(id: id.uuidString.lowercased(), time: time) }
         }
         try Dependencies(db: db, schema: schema).note(from: last + 1)
         try DeviceClock.store(clock, in: db)
@@ -111,12 +109,9 @@ struct DrainCapture {
 
     // MARK: Enqueueing
 
-    /// Makes a change set of `temp.tidemark_reduced`, unless nothing is left of it.
+    /// Makes a change set of `temp.tidemark_reduced`.
     private func enqueueReduced(id: String, time: Int64) throws {
-        let isEmpty = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
-        )
-        guard isEmpty == false, try !addToSentSet() else { return }
+        guard try !addToSentSet() else { return }
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_changeset (id, time, epoch)

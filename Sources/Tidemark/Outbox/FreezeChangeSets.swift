@@ -120,14 +120,14 @@ struct FreezeChangeSets {
             )
         }
         let sources = tables.filter { names.contains($0.name) }.map { source($0, seq) }
-        guard try sources.contains(where: { try ChangeSetJSON.hasRecords($0, in: db) }) else {
-            return nil
-        }
         var wire = Wire()
-        try ChangeSetJSON.render(envelope: envelope, sources, in: db) { number, piece in
-            if number == 0 { wire.beginning = piece } else { wire.rest += piece.utf8.count }
+        let count = try ChangeSetJSON.render(envelope: envelope, sources, in: db) { number, piece in
+            guard number > 0 else { return wire.beginning = piece }
+            wire.rest += piece.utf8.count
             try WireText.keep(number, piece, of: seq, in: db)
         }
+        guard count > 0 else { return nil }
+        try WireText.keep(0, wire.beginning, of: seq, in: db)
         return wire
     }
 

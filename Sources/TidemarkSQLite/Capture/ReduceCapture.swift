@@ -32,29 +32,41 @@ package enum ReduceCapture {
     /// `before` is the record as it was, `attributes` the changed columns (all of them for a
     /// creation), both canonical JSON without the key; `base` the revision that the file was at
     /// when the record first changed.
+    ///
+    /// - Returns: How many records changed.
+    @discardableResult
     package static func reduce(
         _ range: ClosedRange<Int64>,
         schema: SyncSchema,
         in db: Database
-    ) throws {
+    ) throws -> Int {
+        var count = 0
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
-        let names = try String.fetchAll(
+        let bounds: StatementArguments = [range.lowerBound, range.upperBound]
+        let captured = try Row.fetchAll(
             db.cachedStatement(
-                sql: "SELECT DISTINCT tbl FROM tidemark_capture WHERE seq BETWEEN ? AND ?"
+                sql: """
+                    SELECT tbl, count(*) FROM tidemark_capture WHERE seq BETWEEN ? AND ? GROUP BY tbl
+                    """
             ),
-            arguments: [range.lowerBound, range.upperBound]
+            arguments: bounds
         )
-        for table in names.compactMap({ schema.byName[$0] }) {
-            let bounds: StatementArguments = [range.lowerBound, range.upperBound]
+        for row in captured {
+            guard let table = schema.byName[row[0]] else { continue }
             try db.cachedStatement(sql: single(table)).execute(arguments: bounds)
             let found = db.changesCount
+            count += found
+            // One change names no record twice.
+            guard row[1] > 1 else { continue }
             let named = try Int.fetchOne(
                 db.cachedStatement(sql: named(table)),
                 arguments: bounds
             )
             guard named != found else { continue }
             try db.cachedStatement(sql: several(table)).execute(arguments: bounds)
+            count += db.changesCount
         }
+        return count
     }
 
     /// Forgets the changes numbered `range`.

@@ -76,29 +76,25 @@ package enum ChangeSetJSON {
     }
 
     /// Renders a change set that may be large, ``TextPieces`` of it at a time.
+    ///
+    /// - Returns: How many records it has.
+    @discardableResult
     package static func render(
         envelope: [String],
         _ sources: [Source],
         in db: Database,
         take: @escaping (_ number: Int, _ piece: String) throws -> Void
-    ) throws {
-        var pieces = TextPieces(take)
+    ) throws -> Int {
+        var (pieces, count) = (TextPieces(take), 0)
         let types = sources.map { quote($0.table.name) }.joined(separator: ",")
         try pieces.append("{\((envelope + [#""types":[\#(types)]"#]).joined(separator: ","))".utf8)
         for source in sources {
             try pieces.append(",\(quote(source.table.name)):".utf8)
-            try append(source, to: &pieces, in: db)
+            count += try append(source, to: &pieces, in: db)
         }
         try pieces.append("}".utf8)
         try pieces.finish()
-    }
-
-    /// Whether a source yields any record.
-    package static func hasRecords(_ source: Source, in db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (\(source.sql))"),
-            arguments: source.arguments
-        ) ?? false
+        return count
     }
 
     /// A JSON string of text that contains no control characters but may contain quotes.
@@ -108,13 +104,15 @@ package enum ChangeSetJSON {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Adds a table's part.
+    /// Adds a table's part, and counts its records.
     ///
     /// The lists of keys stand before the attributes. So attributes wait until all keys were seen;
     /// what is more than a piece does not wait, but is read again.
-    private static func append(_ source: Source, to pieces: inout TextPieces, in db: Database)
-        throws
-    {
+    private static func append(
+        _ source: Source,
+        to pieces: inout TextPieces,
+        in db: Database
+    ) throws -> Int {
         let statement = try db.cachedStatement(
             sql: """
                 SELECT key, operation, \(name(of: source.table)), members
@@ -143,6 +141,7 @@ package enum ChangeSetJSON {
             }
         }
         try pieces.append("}}".utf8)
+        return lists.count
     }
 
     /// A record's attributes behind a comma; nothing where it has none.
