@@ -107,6 +107,29 @@ import TidemarkTestSupport
         #expect(rows.count == 45)
     }
 
+    @Test func `case 32: a long change set that was sent is rescued with every piece of its text`()
+        async throws
+    {
+        let bench = try await StorageBench.joined()
+        try await bench.edit(
+            """
+            WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+                INSERT INTO team (name) SELECT printf('Bonn %d %.60c', i, 'x') FROM n
+            """
+        )
+        bench.losesAnswer = true
+        await #expect(throws: TidemarkError.self) { try await bench.sync() }
+        bench.losesAnswer = false
+        try await bench.close()
+        try bench.destroyPages(of: ["team", "player"])
+
+        await #expect(throws: TidemarkError.self) { try await bench.sync() }
+        bench.drop(.device)
+        try await bench.rescueDevice()
+        try await bench.sync()
+        #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 2_000)
+    }
+
     @Test func `case 32: an outbox that cannot be read is said to be so, and nothing is made up`()
         async throws
     {
