@@ -68,6 +68,7 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
+        .target(name: "CMallocConfig"),
         .target(
             name: "CSQLiteConfig",
             dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]
@@ -163,7 +164,8 @@ let package = Package(
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
+                "CMallocConfig", "Tidemark", "TidemarkCore", "TidemarkSQLite",
+                "TidemarkSQLiteStore",
                 "TidemarkPostgresStore", "TidemarkRedis", "TidemarkHTTP", "TidemarkServer",
                 "TidemarkBench", "TidemarkSimulation", "TidemarkTestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),

@@ -25,4 +25,9 @@ struct TidemarkCommand: AsyncParsableCommand {
             Relay.self, Simulate.self, Bench.self,
         ]
     )
+
+    static func main() async {
+        LargeBlocks.giveBack()
+        await main(nil)
+    }
 }

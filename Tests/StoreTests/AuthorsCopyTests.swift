@@ -53,6 +53,44 @@ import TidemarkCore
         #expect(try Self.changeSets(await zone.bytes(recalled)) == first)
     }
 
+    @Test(arguments: Store.all, [1, 300])
+    func `F4: of what became as it was sent, a recall brings the ids alone`(
+        store: Store,
+        rows: Int
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let keys = (1...rows).map { "-\($0)" }
+        let id = "6f6d3a4e-0000-4000-8000-000000000002"
+        let teams = keys.map { #""\#($0)":{"name":"Ulm","amount":0.5,"photo":null}"# }
+        let set = #"""
+            {"id":"\#(id)","the team":{"create":[\#(keys.joined(separator: ","))],"attributes":{
+                \#(teams.joined(separator: ","))}},
+             "tag":{"create":["new"],"attributes":{"new":{"note":"Neckar"}}}}
+            """#
+        let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(set)]}"#
+        let first = try Self.changeSets(await zone.bytes(request))
+        let question = #"{"maxRevision":1,"device":"a","recall":["\#(id)"]}"#
+        let answer = String(decoding: try await zone.bytes(question), as: UTF8.self)
+        #expect(answer.contains(#""asSent":["\#(id)"]"#))
+        #expect(answer.contains(#""3":{"__oldId__":-1}"#))
+        #expect(answer.components(separatedBy: "__oldId__").count == rows + 1)
+        #expect(!answer.contains("Ulm") && !answer.contains("Neckar"))
+        // Who sends it again gets all of it.
+        #expect(try Self.changeSets(await zone.bytes(request)) == first)
+        #expect(first.contains("Ulm") && first.contains("Neckar"))
+    }
+
+    @Test(arguments: Store.all)
+    func `F4, rule 3: what a default has filled in is recalled whole`(store: Store) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let first = try Self.changeSets(await zone.bytes(Self.request(at: 1)))
+        let question =
+            #"{"maxRevision":1,"device":"a","recall":["6f6d3a4e-0000-4000-8000-000000000001"]}"#
+        let answer = try await zone.bytes(question)
+        #expect(String(decoding: answer, as: UTF8.self).contains(#""asSent":[],"#))
+        #expect(try Self.changeSets(answer) == first)
+    }
+
     @Test(arguments: Store.all)
     func `rule 3: of what is compacted a retry gets the ids, and no row`(store: Store) async throws
     {
@@ -71,7 +109,7 @@ import TidemarkCore
             )
         )
         #expect(again.components(separatedBy: "__oldId__").count == 4)
-        #expect(again.contains(#""3":{"__oldId__":-1,"revision":2}"#))
+        #expect(again.contains(#""3":{"__oldId__":-1}"#))
         #expect(!again.contains("Rhein") && !again.contains("tab"))
     }
 }

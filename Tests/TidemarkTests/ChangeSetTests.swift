@@ -1,4 +1,5 @@
 import GRDB
+import Synchronization
 import Testing
 import Tidemark
 import TidemarkTestSupport
@@ -100,6 +101,71 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         #expect(try anna.sent.allSatisfy(\.isEmpty))
         #expect(try await anna.engine.status().pendingChangeSets == 0)
+    }
+
+    @Test func `A10: two notes edited in turn are a set each time, on what was there before`()
+        async throws
+    {
+        let anna = try await Self.device()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
+        try await anna.write("UPDATE notes SET text = 'rice milk', done = 1 WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'bread' WHERE id = 2")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 3")
+        try await anna.engine.sync()
+        #expect(
+            try anna.lastSent == [
+                ["update notes 1 (text)"], ["update notes 2 (text)"],
+                ["update notes 1 (done, text)"], ["update notes 2 (text)"],
+                ["update notes 3 (done)"],
+            ]
+        )
+        let sent = try #require(try anna.sent.last { !$0.isEmpty })
+        #expect(sent.map(\.after) == [[], [], [sent[0].id], [sent[1].id], []])
+        #expect(
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id")
+                == ["rice milk|1", "bread|0", "salt|1"]
+        )
+    }
+
+    @Test func `B5: what came to nothing among other transactions is no change set`() async throws {
+        let anna = try await Self.device()
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
+        try await anna.write("UPDATE notes SET text = 'bread' WHERE id = 2")
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 3")
+        try await anna.engine.sync()
+        #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 3 (done)"]])
+    }
+
+    /// How often a device runs each statement to send so many transactions and take in the answer.
+    private static func statements(_ count: Int) async throws -> [String: Int] {
+        let anna = try await device()
+        for number in 1...count {
+            try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, '\(number)')")
+        }
+        let counted = Mutex<[String: Int]>([:])
+        try await anna.database.write { db in
+            db.trace { event in
+                // What triggers do is traced as comments.
+                guard !"\(event)".hasPrefix("--") else { return }
+                counted.withLock { $0["\(event)", default: 0] += 1 }
+            }
+        }
+        try await anna.engine.sync()
+        try await anna.database.write { db in db.trace(options: []) }
+        #expect(try anna.lastSent.count == count)
+        return counted.withLock { $0 }
+    }
+
+    @Test func `A2: what many transactions have in common is done once for all of them`()
+        async throws
+    {
+        let (few, many) = (try await Self.statements(10), try await Self.statements(60))
+        // The definitions of tables are read again when other tests' have taken their place in
+        // memory: a few times more or less, but not once for each change set.
+        let growing = many.filter { $0.value - few[$0.key, default: 0] >= 25 }
+        #expect(growing == ["UPDATE tidemark_changeset SET wire = ? WHERE seq = ?": 60])
     }
 
     @Test func `B5: a child's set names its parent's, independent sets name none`() async throws {

@@ -126,4 +126,23 @@ import TidemarkTestSupport
         #expect(try await ben.engine.permanentID(for: id, in: "notes") == 5)
         #expect(try await ben.engine.conflicts().isEmpty)
     }
+
+    @Test
+    func `rule 3: what was accepted and compacted meanwhile is no conflict, whatever its key`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.start(.reject)
+        try await ben.write("INSERT INTO tags VALUES ('green', 'c')")
+        try await ben.write("INSERT INTO notes (text) VALUES ('new')")
+        try await ben.write("UPDATE tags SET colour = 'd' WHERE name = 'red'")
+        ben.transport.faults.add(.answerLost)
+        await ben.syncInVain()
+        try await Self.moveOn(cluster, anna)
+        try await cluster.converge(ben, anna)
+        #expect(try await ben.engine.conflicts() == [])
+        #expect(
+            try await ben.rows("SELECT name, colour FROM tags ORDER BY name")
+                == ["blue|b", "green|c", "red|d"]
+        )
+    }
 }

@@ -54,6 +54,26 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM notes") == ["3001"])
     }
 
+    @Test func `A2: among short ones it goes in its place, in one request`() async throws {
+        let (cluster, anna, ben) = try await Self.start()
+        for text in ["first", "second"] {
+            try await anna.write("INSERT INTO notes (text) VALUES ('\(text)')")
+        }
+        try await anna.write(Self.many)
+        for text in ["third", "fourth"] {
+            try await anna.write("INSERT INTO notes (text) VALUES ('\(text)')")
+        }
+        try await anna.engine.sync()
+        let counts = try anna.lastSent.map(\.count)
+        #expect(counts.map { min($0, 3_000) } == [1, 1, 3_000, 1, 1])
+        #expect(try await anna.rows(Self.pieces) == ["0"])
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await ben.rows("SELECT text FROM notes WHERE id NOT BETWEEN 3 AND 3002 ORDER BY id")
+                == ["first", "second", "third", "fourth"]
+        )
+    }
+
     @Test func `rule 14: in another history it is frozen anew`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         let backup = try await cluster.backUp()

@@ -10,7 +10,8 @@ enum Layers {
         "TidemarkCLI",
     ]
     static let inOrder =
-        ["CZlib", "CLibPQ", "CHiredis", "CSQLiteConfig", faults] + client + server + tools
+        ["CZlib", "CLibPQ", "CHiredis", "CSQLiteConfig", "CMallocConfig", faults] + client + server
+        + tools
 
     /// The disk that fails on demand; nothing that ships in an app or a server may reach it.
     static let faults = "CFaultVFS"

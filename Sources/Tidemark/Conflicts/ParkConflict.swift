@@ -1,5 +1,6 @@
 import GRDB
 import TidemarkCore
+import TidemarkSQLite
 
 /// A refused change set is not lost: it moves to the conflicts, with base, mine and theirs, and so
 /// does what depends on it and was not sent yet.
@@ -70,16 +71,31 @@ struct ParkConflict {
     /// does not have: the server may have removed them at once, by a trigger of the app's, or it
     /// lost them.
     ///
-    /// They leave the tables, as the server's rows are the truth; but not without a word.
-    func keepMissing(id: String, ord: Int) throws -> [SyncEvent] {
-        let missing = """
+    /// They leave the tables, as the server's rows are the truth; but not without a word. Where
+    /// the server's rows are in the tables of `schema`, a record that is there is not missing: of a
+    /// change set that was compacted, the answer has no more than the new ids.
+    func keepMissing(id: String, ord: Int, in schema: SyncSchema? = nil) throws -> [SyncEvent] {
+        var missing = """
             FROM tidemark_outbox AS o JOIN tidemark_changeset AS c USING (seq)
             WHERE c.id = ?1 AND o.operation = 'create' AND NOT EXISTS (
                 SELECT 1 FROM temp.tidemark_staged AS s
                 WHERE s.ord = ?2 AND s.tbl = o.tbl AND s.key = o.key AND s.operation <> 'delete')
             """
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT o.tbl \(missing)"),
+            arguments: [id, ord]
+        )
+        guard !names.isEmpty else { return [] }
+        for table in schema?.tables ?? [] where names.contains(table.name) {
+            missing += """
+                 AND NOT (o.tbl = \(SQLText.literal(table.name)) AND EXISTS (
+                    SELECT 1 FROM main.\(SQLText.name(table.name)) AS t
+                    WHERE \(KeySQL.match(table, key: "o.key", alias: "t."))))
+                """
+        }
         let isWhole = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 \(missing))"),
+            db,
+            sql: "SELECT NOT EXISTS (SELECT 1 \(missing))",
             arguments: [id, ord]
         )
         guard isWhole == false else { return [] }

@@ -72,7 +72,9 @@ struct LateVerdicts {
         for verdict in accepted {
             let (ord, id) = (verdict["ord"] as Int, verdict["id"] as String)
             events += try overruled.keep(fromSet: ord, id: id)
-            events += try parking.keepMissing(id: id, ord: ord)
+            if !recall.asSent.contains(id) {
+                events += try parking.keepMissing(id: id, ord: ord, in: schema)
+            }
             try leaving(id)
             try Outbox.remove(id, in: db)
         }

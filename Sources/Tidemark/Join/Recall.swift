@@ -17,6 +17,8 @@ package struct Recall: Sendable {
     let known: Set<String>
     /// The verdicts on change sets that wait here, a JSON array as in any answer.
     let changeSets: String
+    /// Those that became what was sent: of these, no more has come than the ids of new records.
+    let asSent: Set<String>
 
     /// Reads the answer to a file that is in the history `known`; nil where that is in doubt.
     init(_ answer: [UInt8], known: String?, in db: Database) throws {
@@ -40,12 +42,13 @@ package struct Recall: Sendable {
         }
         (epoch, changeSets, seen) = (row["epoch"], row["sets"], row["seen"])
         isAboutOther = known != epoch
-        self.known = Set(
-            try String.fetchAll(
+        let ids = { (member: String) in
+            try String.fetchSet(
                 db,
-                sql: "SELECT atom FROM json_each(?, '$.known') WHERE type = 'text'",
-                arguments: [text]
+                sql: "SELECT atom FROM json_each(?, ?) WHERE type = 'text'",
+                arguments: [text, "$.\(member)"]
             )
-        )
+        }
+        (self.known, asSent) = (try ids("known"), try ids("asSent"))
     }
 }

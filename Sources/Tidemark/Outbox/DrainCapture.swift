@@ -25,10 +25,18 @@ struct DrainCapture {
         guard let range = try ReduceCapture.pending(in: db) else { return }
         var clock = try DeviceClock.read(db)
         let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
-        for group in try groups(in: range, boundaries: boundaries) {
-            let count = try ReduceCapture.reduce(group, schema: schema, in: db)
-            let (id, time) = (newID(), clock.next(at: Timestamp.milliseconds(now)))
-            if count > 0 { try enqueueReduced(id: id.uuidString.lowercased(), time: time) }
+        let groups = TransactionGroups(db: db, schema: schema)
+        for run in try groups.runs(in: range, boundaries: boundaries) {
+            let sets = run.map { group in
+                Fresh(
+                    last: group.upperBound,
+                    id: newID().uuidString.lowercased(),
+                    time: clock.next(at: Timestamp.milliseconds(now))
+                )
+            }
+            let whole = run[0].lowerBound...run[run.count - 1].upperBound
+            let count = try ReduceCapture.reduce(whole, schema: schema, in: db)
+            if count > 0 { try enqueueReduced(as: sets) }
         }
         try Dependencies(db: db, schema: schema).note(from: last + 1)
         try DeviceClock.store(clock, in: db)
@@ -36,95 +44,49 @@ struct DrainCapture {
         if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
     }
 
-    // MARK: Groups
-
-    /// Divides the captured range into the ranges that become a change set each.
-    private func groups(
-        in range: ClosedRange<Int64>,
-        boundaries: [Int64]
-    ) throws -> [ClosedRange<Int64>] {
-        let ends = Set(boundaries.filter { range.contains($0) } + [range.upperBound]).sorted()
-        guard ends.count > 1 else { return [range] }
-        let reach = try firstSegmentsTouched(ends)
-        var groups: [ClosedRange<Int64>] = []
-        var starts: [Int] = []
-        for (index, end) in ends.enumerated() {
-            var first = index
-            // Joins every group from the one that holds the segment this one reaches back to.
-            if let back = reach[index], let at = starts.lastIndex(where: { $0 <= back }) {
-                first = starts[at]
-                groups.removeLast(starts.count - at)
-                starts.removeLast(starts.count - at)
-            }
-            let low = first == 0 ? range.lowerBound : ends[first - 1] + 1
-            groups.append(low...end)
-            starts.append(first)
-        }
-        return groups
-    }
-
-    /// For each segment, the earlier segment that it has to be united with, if there is one: its
-    /// neighbour when they share a record, and the one where a record was created that it deletes.
-    private func firstSegmentsTouched(_ ends: [Int64]) throws -> [Int: Int] {
-        let touched: String = schema.tables.map { table -> String in
-            let shadow = SQLText.name("tidemark_capture_\(table.name)")
-            let (old, new) = (
-                RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_")
-            )
-            return """
-                SELECT seq, \(SQLText.literal(table.name)) AS tbl,
-                    CASE kind WHEN 'insert' THEN \(new) ELSE \(old) END AS key, kind FROM \(shadow)
-                UNION ALL SELECT seq, \(SQLText.literal(table.name)), \(new), kind FROM \(shadow) WHERE kind = 'update'
-                """
-        }.joined(separator: "\nUNION ALL ")
-        let list = "[" + ends.map(String.init).joined(separator: ",") + "]"
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    WITH touch (segment, tbl, key, kind) AS MATERIALIZED (
-                        SELECT * FROM (
-                            SELECT sum(kind IS NULL) OVER (ORDER BY seq, kind IS NULL ROWS UNBOUNDED PRECEDING),
-                                tbl, key, kind
-                            FROM (\(touched) UNION ALL SELECT value, NULL, NULL, NULL FROM json_each(?))
-                        ) WHERE kind IS NOT NULL
-                    ), record (tbl, key, segment, made, gone, previous) AS (
-                        SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
-                            lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
-                        FROM touch GROUP BY tbl, key, segment
-                    )
-                    SELECT segment, min(back) AS back FROM (
-                        SELECT segment, previous AS back FROM record WHERE previous = segment - 1
-                        UNION ALL
-                        SELECT g.segment, m.segment FROM record AS g JOIN record AS m USING (tbl, key)
-                        WHERE g.gone AND m.made AND m.segment < g.segment
-                    ) GROUP BY segment
-                    """
-            ),
-            arguments: [list]
-        )
-        return Dictionary(
-            uniqueKeysWithValues: rows.map { ($0["segment"] as Int, $0["back"] as Int) }
-        )
-    }
-
     // MARK: Enqueueing
 
-    /// Makes a change set of `temp.tidemark_reduced`.
-    private func enqueueReduced(id: String, time: Int64) throws {
+    /// A change set that is made of the captured changes up to a number.
+    private struct Fresh {
+        let last: Int64
+        let id: String
+        let time: Int64
+    }
+
+    /// Makes change sets of `temp.tidemark_reduced`; of a group of which nothing is left, none.
+    private func enqueueReduced(as sets: [Fresh]) throws {
         guard try !addToSentSet() else { return }
+        let list = sets.map { #"[\#($0.last),"\#($0.id)",\#($0.time)]"# }.joined(separator: ",")
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_group").execute()
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_group (last, id, time)
+                SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
+                """
+        ).execute(arguments: ["[\(list)]"])
+        let group = "FROM temp.tidemark_group WHERE last >= r.seq"
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_changeset (id, time, epoch)
-                SELECT ?, ?, epoch FROM tidemark_device
+                SELECT g.id, g.time, d.epoch
+                FROM temp.tidemark_group AS g CROSS JOIN tidemark_device AS d
+                WHERE g.last IN (SELECT (SELECT min(last) \(group)) FROM temp.tidemark_reduced AS r)
+                ORDER BY g.last
                 """
-        ).execute(arguments: [id, time])
-        let seq = db.lastInsertedRowID
+        ).execute()
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_group
+                SET seq = (SELECT seq FROM tidemark_changeset AS c WHERE c.id = tidemark_group.id)
+                """
+        ).execute()
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
-                SELECT ?, tbl, key, operation, before, attributes, base FROM temp.tidemark_reduced
+                SELECT (SELECT seq \(group) ORDER BY last LIMIT 1),
+                    tbl, key, operation, before, attributes, base FROM temp.tidemark_reduced AS r
                 """
-        ).execute(arguments: [seq])
+        ).execute()
         // What the server confirmed is what stood there before the first waiting change.
         try db.cachedStatement(
             sql:

@@ -16,6 +16,8 @@ enum MemoryBenchmark: Benchmark {
     private enum Job {
         case join
         case push
+        /// A push whose answer is lost, so that it is sent again.
+        case pushAgain
     }
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
@@ -24,6 +26,9 @@ enum MemoryBenchmark: Benchmark {
             BenchCase("join, \(setting.rows) rows", goal: goal) { try await job(.join, setting) },
             BenchCase("push of one change set of \(setting.rows) rows", goal: goal) {
                 try await job(.push, setting)
+            },
+            BenchCase("the same, its first answer lost", goal: goal) {
+                try await job(.pushAgain, setting)
             },
         ]
     }
@@ -59,11 +64,12 @@ enum MemoryBenchmark: Benchmark {
     ) async throws -> Measured {
         let server = try await ServerProcess(setting, rows: job == .join ? setting.rows : 0)
         let path = server.folder.path()
-        let join = ["device", "join", server.url(way), path]
-        if job == .push {
+        let join = ["device", "join", server.url(job == .pushAgain ? .counted : way), path]
+        if job != .join {
             try await ChildProcess(join).finished()
             try await fill(path, setting.rows)
         }
+        if job == .pushAgain { server.loseAnswer() }
         server.process.status.resetPeak()
         let idle = server.process.status.residentBytes
         var (sample, devicePeak) = (Sample(seconds: 0), Int?.none)

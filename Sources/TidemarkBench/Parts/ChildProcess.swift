@@ -32,7 +32,7 @@ final class ChildProcess: @unchecked Sendable {
                 says.yield(line)
             }
             says.finish()
-            ended.yield(Self.wait(for: number))
+            if let status = Self.wait(for: number) ?? self?.collected() { ended.yield(status) }
             ended.finish()
         }
         Thread.detachNewThread { [weak self] in
@@ -87,6 +87,15 @@ final class ChildProcess: @unchecked Sendable {
 
     // MARK: Watching
 
+    /// What a process that a signal has ended is said to have ended with.
+    private static let signalled: Int32 = 128
+
+    /// What Foundation says that it ended with.
+    private func collected() -> Int32 {
+        while process.isRunning { usleep(1_000) }
+        return process.terminationReason == .exit ? process.terminationStatus : Self.signalled
+    }
+
     /// Looks at its memory; nil when there is nothing to see.
     private func look() -> Int? {
         guard let bytes = status.peakBytes else { return nil }
@@ -109,12 +118,15 @@ final class ChildProcess: @unchecked Sendable {
     }
 
     /// Waits for a process, and leaves it for Foundation to collect, which has been seen to miss an
-    /// end where many files are open.
-    private static func wait(for process: Int32) -> Int32 {
+    /// end where many files are open; nil when Foundation was first.
+    ///
+    /// Who was ended by a signal has not ended well, whatever its number.
+    private static func wait(for process: Int32) -> Int32? {
         var info = siginfo_t()
         while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 {
-            guard errno == EINTR else { return 0 }
+            guard errno == EINTR else { return nil }
         }
+        guard info.si_code == CLD_EXITED else { return signalled }
         #if os(Linux)
         return info._sifields._sigchld.si_status
         #else

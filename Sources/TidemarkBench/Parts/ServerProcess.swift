@@ -42,6 +42,12 @@ final class ServerProcess: Sendable {
         return Sample.Wire(requests: try await requests() - asked, from: before, to: now)
     }
 
+    /// Has the next answer that goes over the counted wire get lost.
+    func loseAnswer() {
+        relay.hangUp()
+        relay.follow(RelayPlan([.answerDropped]))
+    }
+
     /// How many requests it has answered, by its own count; this one is none.
     private func requests() async throws -> Int {
         let request = HTTPClientRequest(url: "\(url())/metrics")

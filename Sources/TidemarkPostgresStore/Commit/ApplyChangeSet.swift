@@ -68,9 +68,22 @@ extension PostgresTransaction {
 
     // MARK: The three statements
 
-    private func records(_ item: Work, _ ord: Int, _ operation: TidemarkCore.Operation) throws
-        -> [String?]
-    { [zoneName, try PostgresText.records(item.stored.table, ord, operation, in: db)] }
+    /// Runs a statement for the records of which an operation is done.
+    ///
+    /// Rows that refer to each other are written at once, for what is `ON DELETE RESTRICT` is
+    /// checked after each statement.
+    private func run(
+        _ sql: String,
+        _ item: Work,
+        _ ord: Int,
+        _ operation: TidemarkCore.Operation
+    ) throws {
+        let table = item.stored.table
+        let isWhole = table.references.contains { $0.parent == table.name }
+        try PostgresText.eachRecords(table, ord, operation, isWhole: isWhole, in: db) { records in
+            try pg.query(sql, [zoneName, records])
+        }
+    }
 
     /// The value of a column in a staged record, or another expression where it has none.
     static func value(_ table: PostgresTable, _ column: String, otherwise: String) -> String {
@@ -79,17 +92,17 @@ extension PostgresTransaction {
 
     private func create(_ item: Work, _ ord: Int) throws {
         let columns = item.columns[.create, default: []]
-        try pg.query(createSQL(item.stored, columns), try records(item, ord, .create))
+        try run(createSQL(item.stored, columns), item, ord, .create)
     }
 
     private func update(_ item: Work, _ ord: Int) throws {
         let columns = item.columns[.update, default: []]
         guard let sql = updateSQL(item.stored, columns) else { return }
-        try pg.query(sql, try records(item, ord, .update))
+        try run(sql, item, ord, .update)
     }
 
     private func delete(_ item: Work, _ ord: Int) throws {
-        try pg.query(deleteSQL(item.stored), try records(item, ord, .delete))
+        try run(deleteSQL(item.stored), item, ord, .delete)
     }
 
     func createSQL(_ table: PostgresTable, _ columns: Set<String>) -> String {
@@ -156,12 +169,14 @@ extension PostgresTransaction {
                 return
                     "\(SQLText.name(column.name)) = CASE WHEN \(isMoving) THEN \(parked(item.stored, column)) ELSE \(kept) END"
             }
-            try pg.query(
+            try run(
                 """
                 UPDATE \(item.stored.name) AS t SET \(targets.joined(separator: ", "))
                 FROM \(StagedSet.records(2)) WHERE $1::text IS NOT NULL AND \(item.stored.matches("t"))
                 """,
-                try records(item, ord, operation)
+                item,
+                ord,
+                operation
             )
         }
     }

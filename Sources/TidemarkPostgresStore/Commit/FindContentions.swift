@@ -11,12 +11,13 @@ extension PostgresTransaction {
         try CommitTables.clear("contended", in: db)
         for table in try staged.touchedTables(ord) {
             guard let stored = self.table(table.name) else { continue }
-            let records = try PostgresText.records(table, ord, in: db)
-            let found = try pg.text(
-                Self.contendedSQL(stored),
-                [zoneName, records, "\(base)", Self.array(seen)]
-            )
-            if let found { try noteContended(found) }
+            try PostgresText.eachRecords(table, ord, in: db) { records in
+                let found = try pg.text(
+                    Self.contendedSQL(stored),
+                    [zoneName, records, "\(base)", Self.array(seen)]
+                )
+                if let found { try noteContended(found) }
+            }
         }
         guard try staged.hasContended() else { return [] }
         return try staged.contentions(unseen: unseenChanges(seen), stamp: stamp, isCascade: false)

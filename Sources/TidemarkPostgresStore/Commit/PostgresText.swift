@@ -71,26 +71,49 @@ enum PostgresText {
         )
     }
 
-    /// The staged records of a table as one JSON array.
+    /// How many records go to the database at a time.
+    private static let recordsMax = 2_000
+
+    /// Hands over the staged records of a table as JSON arrays: one, unless they are many.
     ///
-    /// With `operation`, only those of which that is done.
-    static func records(
+    /// With `operation`, only those of which that is done; with `isWhole`, in one array, however
+    /// many they are.
+    static func eachRecords(
         _ table: SyncedTable,
         _ ord: Int,
         _ operation: TidemarkCore.Operation? = nil,
-        in db: Database
-    ) throws -> String {
-        try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT json_group_array(json_object('rec', s.rec, 'tbl', s.tbl, 'key', s.key,
-                        'operation', s.operation, 'base', s.base, 'v', json((\(Self.values)))))
-                    FROM (SELECT * FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1
-                        AND operation = coalesce(?3, operation) ORDER BY rec) AS s
-                    """
-            ),
-            arguments: [table.name, ord, operation?.rawValue]
-        ) ?? "[]"
+        isWhole: Bool = false,
+        in db: Database,
+        _ body: (String) throws -> Void
+    ) throws {
+        var last: Int64? = -1
+        while let after = last {
+            let row = try Row.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT json_group_array(json_object('rec', s.rec, 'tbl', s.tbl, 'key', s.key,
+                                'operation', s.operation, 'base', s.base, 'v', json((\(Self.values))))),
+                            iif(count(*) = ?5, max(s.rec), NULL), count(*)
+                        FROM (SELECT * FROM temp.tidemark_staged WHERE ord = ?2 AND tbl = ?1
+                            AND operation = coalesce(?3, operation) AND rec > ?4
+                            ORDER BY rec LIMIT ?5) AS s
+                        """
+                ),
+                arguments: [
+                    table.name, ord, operation?.rawValue, after, isWhole ? Int.max : recordsMax,
+                ]
+            )
+            guard let row, row[2] as Int > 0 else { return }
+            try body(row[0])
+            last = row[1]
+        }
+    }
+
+    /// The staged records of a table as one JSON array.
+    static func records(_ table: SyncedTable, _ ord: Int, in db: Database) throws -> String {
+        var all = "[]"
+        try eachRecords(table, ord, isWhole: true, in: db) { all = $0 }
+        return all
     }
 
     /// The records of a segment of which an operation is done as one JSON array, each with its base

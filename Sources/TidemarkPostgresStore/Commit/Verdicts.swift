@@ -3,42 +3,52 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkStore
 
-/// What the database keeps of an answer to a change set, and what the log has of it.
+/// The verdict on a change set, out of the database.
 struct KeptVerdict {
     /// The verdicts of zone `$1`.
-    static let sql = """
-        SELECT v.id, v.device, v.hash, v.revision, v.body, v.ids, r.body
-        FROM tidemark.verdict AS v
-            LEFT JOIN tidemark.revision AS r ON r.zone = v.zone AND r.revision = v.revision
-        WHERE v.zone = $1
-        """
+    static let sql =
+        "SELECT id, device, hash, revision, as_sent FROM tidemark.verdict WHERE zone = $1"
 
     /// The id of the change set.
     let id: String
-    private let device: String?
-    private let hash: String
-    private let revision: Int64?
-    private let copy: AuthorsCopy
+    let verdict: Verdict
 
     /// Reads a row of ``sql``.
     init(_ row: PostgresRows.Row) {
-        (id, device, hash, revision) = (row.text(0), row[1], row.text(2), row.integer(3))
-        copy = AuthorsCopy(whole: row[4], ids: row[5], logged: row[6])
-    }
-
-    /// The verdict, given a connection that renders JSON.
-    func verdict(in db: Database) throws -> Verdict {
-        Verdict(device: device, hash: hash, revision: revision, body: try copy.render(in: db))
+        id = row.text(0)
+        verdict = Verdict(
+            device: row[1],
+            hash: row.text(2),
+            revision: row.integer(3),
+            isAsSent: row.isTrue(4)
+        )
     }
 }
 
 extension PostgresTransaction {
     func verdict(of id: String) throws -> Verdict? {
-        if facts.asked.contains(id) { return try facts.verdicts[id]?.verdict(in: db) }
-        let kept = try pg.query("\(KeptVerdict.sql) AND v.id = $2", [zoneName, id]).map {
-            KeptVerdict($0)
+        if facts.asked.contains(id) { return facts.verdicts[id] }
+        return try pg.query("\(KeptVerdict.sql) AND id = $2", [zoneName, id]).map {
+            KeptVerdict($0).verdict
+        }.first
+    }
+
+    func authorsCopies(
+        of ids: [String],
+        _ extent: SyncRequest.Echo
+    ) throws -> [String: String] {
+        let copies = try pg.query(
+            """
+            SELECT v.id, v.body, v.ids, r.body
+            FROM tidemark.verdict AS v LEFT JOIN tidemark.revision AS r
+                ON r.zone = v.zone AND r.revision = v.revision AND NOT (v.as_sent AND $3::boolean)
+            WHERE v.zone = $1 AND v.id = ANY ($2::text[])
+            """,
+            [zoneName, PostgresArray.quoted(ids), "\(extent == .ids)"]
+        ).map {
+            ($0.text(0), try AuthorsCopy(whole: $0[1], ids: $0[2], logged: $0[3]).render())
         }
-        return try kept.first?.verdict(in: db)
+        return Dictionary(uniqueKeysWithValues: copies)
     }
 
     func known(_ ids: [String]) throws -> [String] {
@@ -113,12 +123,12 @@ extension PostgresTransaction {
         revision: Int64,
         _ logged: LoggedChangeSet
     ) throws {
-        try keep(envelope, device, ["\(revision)", logged.whole, logged.ids])
+        try keep(envelope, device, ["\(revision)", logged.whole, logged.ids, "\(logged.isAsSent)"])
     }
 
     /// Keeps what a refused change set was answered.
     func keep(_ envelope: SyncRequest.Envelope, device: String?, refusal: String) throws {
-        try keep(envelope, device, [nil, refusal, nil])
+        try keep(envelope, device, [nil, refusal, nil, "false"])
     }
 
     private func keep(
@@ -130,8 +140,8 @@ extension PostgresTransaction {
         facts.asked.remove(id)
         try pg.query(
             """
-            INSERT INTO tidemark.verdict (zone, id, device, hash, after, revision, body, ids)
-            VALUES ($1, $2, $3, $4, $5::text[], $6::bigint, $7, $8)
+            INSERT INTO tidemark.verdict (zone, id, device, hash, after, revision, body, ids, as_sent)
+            VALUES ($1, $2, $3, $4, $5::text[], $6::bigint, $7, $8, $9::boolean)
             """,
             [zoneName, id, device, envelope.hash, Self.array(envelope.after)] + verdict
         )

@@ -144,6 +144,37 @@ package final class PostgresConnection {
         return PostgresRows(try checked(result, sql))
     }
 
+    /// Runs one statement, and hands over its rows one by one: libpq has no more than one of them
+    /// at a time.
+    ///
+    /// `body` must not use the connection.
+    package func each(
+        _ sql: String,
+        _ parameters: [String?] = [],
+        _ body: (PostgresRows.Row) throws -> Void
+    ) throws {
+        try Self.refuseNUL(parameters, sql)
+        let name = try prepare(sql)
+        let isSent = Self.withCStrings(parameters) {
+            PQsendQueryPrepared(handle, name, Int32(parameters.count), $0, nil, nil, 0)
+        }
+        guard isSent == 1, PQsetSingleRowMode(handle) == 1 else {
+            throw PostgresFailure(state: "", message: String(cString: PQerrorMessage(handle)))
+        }
+        // All results have to be taken, whatever becomes of them.
+        var failure: (any Error)?
+        while let result = PQgetResult(handle) {
+            do {
+                let rows = PostgresRows(try checked(result, sql))
+                guard failure == nil else { continue }
+                for index in 0..<rows.count { try body(rows[index]) }
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+    }
+
     /// The first column of the first row; nil when there is no row, or NULL.
     package func text(_ sql: String, _ parameters: [String?] = []) throws -> String? {
         let rows = try query(sql, parameters)
@@ -200,7 +231,11 @@ package final class PostgresConnection {
 
     func checked(_ result: OpaquePointer?, _ sql: String) throws -> OpaquePointer {
         let status = PQresultStatus(result)
-        if let result, [PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY].contains(status) {
+        if let result,
+            [PGRES_TUPLES_OK, PGRES_SINGLE_TUPLE, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY].contains(
+                status
+            )
+        {
             return result
         }
         defer { PQclear(result) }

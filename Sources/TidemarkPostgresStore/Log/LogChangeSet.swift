@@ -20,8 +20,6 @@ extension PostgresTransaction {
         return logged
     }
 
-    func isAsSent(_ ord: Int) throws -> Bool { try staged.isAsSent(ord) }
-
     func authorsCopy(
         _ envelope: SyncRequest.Envelope,
         revision: Int64,
@@ -41,16 +39,21 @@ extension PostgresTransaction {
 
     /// Logs the reduced changes.
     func logReduced(id: String?, stamp: Stamp, revision: Int64) throws {
-        let body = try staged.renderReduced(answerEnvelope(id, revision, stamp), revision: revision)
+        let end = try bringBody(answerEnvelope(id, revision, stamp), at: revision)
         let entries = try logEntries(at: revision)
         try pg.query(
             """
-            WITH revision AS (
+            WITH piece AS (
+                DELETE FROM tidemark.piece WHERE zone = $1 AND revision = $2::bigint RETURNING number, text
+            ), whole (body) AS MATERIALIZED (
+                SELECT coalesce((SELECT string_agg(text, '' ORDER BY number) FROM piece), '') || $6
+            ), revision AS (
                 INSERT INTO tidemark.revision (zone, revision, id, device, time, body, chain)
-                VALUES ($1, $2::bigint, $3, $4, $5::bigint, $6, encode(sha256(convert_to(
+                SELECT $1, $2::bigint, $3, $4, $5::bigint, body, encode(sha256(convert_to(
                     coalesce((SELECT p.chain FROM tidemark.revision AS p
                             WHERE p.zone = $1 AND p.revision = $2::bigint - 1), '')
-                        || E'\\n' || $2 || E'\\n' || $6 || E'\\n' || coalesce($4, ''), 'UTF8')), 'hex'))
+                        || E'\\n' || $2 || E'\\n' || body || E'\\n' || coalesce($4, ''), 'UTF8')), 'hex')
+                FROM whole
             ), entry AS (
                 SELECT * FROM jsonb_to_recordset($7::jsonb)
                     AS e (tbl text, key text, operation text, columns text)
@@ -63,7 +66,7 @@ extension PostgresTransaction {
             ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(i.next, excluded.next)
             """,
             [
-                zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", body, entries,
+                zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", end, entries,
                 integerTables,
             ]
         )
@@ -72,6 +75,28 @@ extension PostgresTransaction {
             to: revision,
             adding: RowFingerprints(db, schema: schema).reducedImages()
         )
+    }
+
+    /// How much of a long text goes to the database at a time, in bytes.
+    private static let broughtBytes = 1 << 20
+
+    /// Renders the reduced changes, and brings what is long to the database in pieces.
+    ///
+    /// - Returns: What is left: the text of a short change set, the end of a long one.
+    private func bringBody(_ envelope: AnswerEnvelope, at revision: Int64) throws -> String {
+        let (pg, zone) = (pg, zoneName)
+        var (text, number) = ("", 0)
+        try staged.renderReduced(envelope, revision: revision) { _, piece in
+            if text.utf8.count + piece.utf8.count > Self.broughtBytes, !text.isEmpty {
+                try pg.query(
+                    "INSERT INTO tidemark.piece VALUES ($1, $2::bigint, $3::int, $4)",
+                    [zone, "\(revision)", "\(number)", text]
+                )
+                (text, number) = ("", number + 1)
+            }
+            text += piece
+        }
+        return text
     }
 
     /// The log's entries for the reduced changes, a JSON array.
@@ -109,10 +134,12 @@ extension PostgresTransaction {
             return CatchUp(bodies: [], revision: missed.after, hasMore: false)
         }
         // One more than asked for tells whether there is more; the sum of the lengths stops
-        // earlier.
+        // earlier, and the text that is too much stays where it is.
         let rows = try pg.query(
             """
-            SELECT revision, bytes, whole, ids, body FROM (
+            SELECT revision, bytes, whole, ids, CASE WHEN bytes <= $6::bigint
+                OR $7::boolean AND bytes = octet_length(body) THEN body END
+            FROM (
                 SELECT revision, whole, ids, body, sum(octet_length(body)) OVER (ORDER BY revision) AS bytes
                 FROM (
                     SELECT r.revision, v.body AS whole, v.ids, r.body FROM tidemark.revision AS r
@@ -124,7 +151,7 @@ extension PostgresTransaction {
             """,
             [
                 zoneName, "\(missed.after)", "\(missed.through)", missed.device,
-                "\(missed.limit + 1)", "\(missed.bytesMax)",
+                "\(missed.limit + 1)", "\(missed.bytesMax)", "\(missed.bringsFirst)",
             ]
         )
         var (bodies, reached) = ([String](), missed.after)
@@ -134,7 +161,7 @@ extension PostgresTransaction {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
             let copy = AuthorsCopy(whole: row[2], ids: row[3], logged: row[4])
-            bodies.append(try copy.render(in: db))
+            bodies.append(try copy.render())
             reached = row.integer(0) ?? reached
         }
         return CatchUp(bodies: bodies, revision: reached, hasMore: false)

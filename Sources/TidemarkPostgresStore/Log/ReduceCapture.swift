@@ -32,24 +32,36 @@ extension PostgresTransaction {
     func reduce(_ author: Author) throws -> Bool {
         var parameters: [String?] = [zoneName]
         if case .outside(let xid) = author { parameters.append(xid) }
-        let rows = try pg.query(Self.reduceSQL(author), parameters)
-        if rows[0].isTrue(1) { throw Overtaken() }
-        try load(rows[0][0])
-        return rows[0][0] != nil
+        var (isAny, isOvertaken) = (false, false)
+        try load(nil)
+        try pg.each(Self.reduceSQL(author), parameters) { row in
+            isOvertaken = isOvertaken || row.isTrue(1)
+            guard let changes = row[0] else { return }
+            isAny = true
+            try add(changes)
+        }
+        if isOvertaken { throw Overtaken() }
+        return isAny
     }
 
-    /// Puts reduced changes, a JSON array, into `temp.tidemark_reduced`.
+    /// Puts reduced changes, a JSON array, into `temp.tidemark_reduced`, and nothing else.
     func load(_ changes: String?) throws {
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
-        guard let changes else { return }
+        if let changes { try add(changes) }
+    }
+
+    private func add(_ changes: String) throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, after, base)
                 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, 0
                 FROM json_each(?)
                 """
-        ).execute(arguments: [changes])
+        ).executeLettingGo(arguments: [changes])
     }
+
+    /// How many records come in a row.
+    private static let recordsPerRow = 1_000
 
     private static func reduceSQL(_ author: Author) -> String {
         // What others captured earlier and nobody has taken in yet comes before; of the own, it may
@@ -66,9 +78,13 @@ extension PostgresTransaction {
             }
         return """
             \(reducedSQL(author.sql))
-            SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after)
-                ORDER BY tbl, length(key), key), \(overtaken)
-            FROM reduced WHERE operation <> 'update' OR attributes <> '{}'
+            SELECT NULL, \(overtaken)
+            UNION ALL
+            SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after)), false
+            FROM (
+                SELECT *, row_number() OVER (ORDER BY tbl, length(key), key) / \(recordsPerRow) AS part
+                FROM reduced WHERE operation <> 'update' OR attributes <> '{}'
+            ) AS r GROUP BY part
             """
     }
 

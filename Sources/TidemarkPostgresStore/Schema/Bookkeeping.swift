@@ -18,10 +18,26 @@
 /// | `tidemark.identity` | the next id of an integer-keyed table; ids are never reused |
 /// | `tidemark.overruled` | values of a device that another change set overruled, until it has them |
 /// | `tidemark.capture` | a record's row before and after a statement, until a revision has it |
+/// | `tidemark.piece` | a piece of a long change set that is being logged |
 /// | `tidemark.outside` | a transaction of another program that captured something |
 enum Bookkeeping {
     /// The version of these tables, and of the functions and triggers beside them.
-    static let layout = 3
+    static let layout = 4
+
+    /// What a database that was served with layout 3 lacks; nodes of that version go on beside it.
+    static let sinceLayout3 = """
+        ALTER TABLE tidemark.verdict ADD COLUMN IF NOT EXISTS as_sent boolean NOT NULL DEFAULT false;
+        \(pieces)
+        UPDATE tidemark.served SET layout = \(layout) WHERE layout = 3;
+        """
+
+    /// Rows are there only while their transaction lasts, so no crash has to bring them back.
+    private static let pieces = """
+        CREATE UNLOGGED TABLE IF NOT EXISTS tidemark.piece (
+            zone text COLLATE "C", revision bigint, number int, text text NOT NULL,
+            PRIMARY KEY (zone, revision, number)
+        );
+        """
 
     static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark.served (
@@ -84,8 +100,10 @@ enum Bookkeeping {
             after text[] NOT NULL,
             body text,
             ids text,
+            as_sent boolean NOT NULL DEFAULT false,
             PRIMARY KEY (zone, id)
         );
+        \(pieces)
         CREATE INDEX IF NOT EXISTS verdict_revision ON tidemark.verdict (zone, revision);
         CREATE TABLE IF NOT EXISTS tidemark.lap (
             zone text COLLATE "C", device text COLLATE "C", lap text NOT NULL, revision bigint NOT NULL,

@@ -46,6 +46,9 @@ struct OpenDatabase {
         // Nothing is made anew while others may be at work: that would wait for them, and they for
         // it.
         let isMade = try pg.text("SELECT to_regclass('tidemark.served')") != nil
+        if isMade, try pg.integer("SELECT layout FROM tidemark.served") == 3 {
+            try pg.execute(Bookkeeping.sinceLayout3)
+        }
         let isServed =
             try isMade && ServedRecord.load(pg, policies: options.policies) != nil
         let opened = try isServed ? (follow(), grow()) : (make(), [])

@@ -23,6 +23,7 @@ package enum ReduceCapture {
             attributes TEXT,
             base INTEGER NOT NULL,
             after TEXT,
+            seq INTEGER,
             PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
         """
@@ -31,7 +32,7 @@ package enum ReduceCapture {
     ///
     /// `before` is the record as it was, `attributes` the changed columns (all of them for a
     /// creation), both canonical JSON without the key; `base` the revision that the file was at
-    /// when the record first changed.
+    /// when the record first changed, and `seq` the number of that change.
     ///
     /// - Returns: How many records changed.
     @discardableResult
@@ -143,7 +144,7 @@ package enum ReduceCapture {
         let (old, new) = (RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_"))
         let moves = moves(table)
         return """
-            INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base)
+            INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base, seq)
             WITH event (key, seq, has_old, has_new) AS (
                 SELECT \(old), seq, 1, kind = 'update' AND NOT (\(moves)) \(captured) AND kind <> 'insert'
                 UNION ALL
@@ -180,7 +181,7 @@ package enum ReduceCapture {
                     CASE WHEN NOT has_new THEN NULL
                         WHEN has_old THEN \(changes)
                         ELSE \(RowJSON.object(values, prefix: "l.", side: "new_")) END AS attributes,
-                    (SELECT base FROM tidemark_capture AS c WHERE c.seq = span.first)
+                    (SELECT base FROM tidemark_capture AS c WHERE c.seq = span.first), first
                 FROM span JOIN \(shadow) AS f ON f.seq = span.first
                     JOIN \(shadow) AS l ON l.seq = span.\(last)
                 WHERE has_old OR has_new

@@ -7,7 +7,8 @@ package import GRDB
 /// record, `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the
 /// server what devices send, the device what the server answers and what its own outbox replays.
 /// A record whose values are another's names that one in `cells`, instead of a copy.
-/// A device puts values of columns that only its file has aside in `tidemark_held` meanwhile.
+/// A device puts values of columns that only its file has aside in `tidemark_held` meanwhile; in
+/// `tidemark_group` it notes which captured changes, up to what number, become which change set.
 /// On a server `tidemark_planned` says which change sets are written together, as what revision.
 /// `tidemark_answered` holds the members of an answer's change sets that are not tables,
 /// `tidemark_confirmed` the records of which an answer says no more than that they are as sent.
@@ -56,6 +57,9 @@ package enum StagingTables {
             base INTEGER NOT NULL, seen TEXT NOT NULL, device TEXT
         );
         CREATE INDEX temp.tidemark_planned_segment ON tidemark_planned (segment);
+        CREATE TEMP TABLE tidemark_group (
+            last INTEGER PRIMARY KEY, id TEXT NOT NULL, time INTEGER NOT NULL, seq INTEGER
+        );
         CREATE TEMP TABLE tidemark_held (
             tbl TEXT, key TEXT, col TEXT, value, PRIMARY KEY (tbl, key, col)
         ) WITHOUT ROWID;

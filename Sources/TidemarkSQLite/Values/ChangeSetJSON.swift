@@ -29,13 +29,15 @@ package enum ChangeSetJSON {
         package let json: String
     }
 
-    /// The parts of a table in the change sets of a segment, by their numbers: one statement.
+    /// The parts of a table in several change sets, by their numbers: one statement.
     ///
-    /// `sql` is a query like ``Source/sql`` about change set `p`, a row of `temp.tidemark_planned`.
+    /// `sets` are what stands behind `FROM`: rows `p` with a column `ord`, the number; `sql` is a
+    /// like ``Source/sql`` about one of them.
     package static func parts(
         _ table: SyncedTable,
         _ sql: String,
-        of segment: StagedSets,
+        of sets: String,
+        _ arguments: StatementArguments,
         in db: Database
     ) throws -> [(ord: Int, part: Part)] {
         let lists = lists(of: table).map { "coalesce(\($0), '')" }
@@ -46,10 +48,10 @@ package enum ChangeSetJSON {
                         SELECT iif(count(*) = 0, NULL, '{"create":[' || \(lists[0]) || '],"update":[' || \(lists[1])
                             || '],"delete":[' || \(lists[2]) || '],"attributes":{' || \(lists[3]) || '}}')
                         FROM (SELECT * FROM (\(sql)) ORDER BY length(key), key)) AS json
-                    FROM temp.tidemark_planned AS p WHERE p.segment = ?1
+                    FROM \(sets)
                     """
             ),
-            arguments: [segment.number]
+            arguments: arguments
         )
         return rows.compactMap { row in
             (row[1] as String?).map { (row[0], Part(table: table.name, json: $0)) }

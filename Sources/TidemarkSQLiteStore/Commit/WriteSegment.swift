@@ -196,7 +196,7 @@ extension ZoneTransaction: PlannableTransaction {
             envelope,
             device: stamp.device,
             revision: revision,
-            LoggedChangeSet(ids: set.body.ids)
+            LoggedChangeSet(ids: set.body.ids, isAsSent: set.body.isAsSent)
         )
     }
 

@@ -123,29 +123,39 @@ package struct ZoneTransaction: StoreTransaction {
     package func verdict(of id: String) throws -> Verdict? {
         try Row.fetchOne(
             db.cachedStatement(
-                sql: """
-                    SELECT v.device, v.hash, v.revision, v.body, v.ids, r.body AS logged,
-                        \(RevisionText.restLength) AS rest
-                    FROM tidemark_verdict AS v LEFT JOIN tidemark_revision AS r USING (revision)
-                    WHERE v.id = ?
-                    """
+                sql: "SELECT device, hash, revision, as_sent FROM tidemark_verdict WHERE id = ?"
             ),
             arguments: [id]
-        ).map { row in
-            let copy = AuthorsCopy(
+        ).map { Verdict(device: $0[0], hash: $0[1], revision: $0[2], isAsSent: $0[3]) }
+    }
+
+    package func authorsCopies(
+        of ids: [String],
+        _ extent: SyncRequest.Echo
+    ) throws -> [String: String] {
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT v.id, v.revision, v.body, v.ids, r.body AS logged, \(RevisionText.restLength) AS rest
+                    FROM tidemark_verdict AS v LEFT JOIN tidemark_revision AS r
+                        ON r.revision = v.revision AND NOT (v.as_sent AND ?)
+                    WHERE v.id IN (SELECT value FROM json_each(?))
+                    """
+            ),
+            arguments: [extent == .ids, "[\(ids.map(ChangeSetJSON.quote).joined(separator: ","))]"]
+        )
+        var copies: [String: String] = [:]
+        while let row = try rows.next() {
+            let logged = try (row["logged"] as String?).map { beginning in
+                try RevisionText.whole(beginning, row["rest"], of: row["revision"], in: db)
+            }
+            copies[row["id"]] = try AuthorsCopy(
                 whole: row["body"],
                 ids: row["ids"],
-                logged: try (row["logged"] as String?).map { beginning in
-                    try RevisionText.whole(beginning, row["rest"], of: row["revision"], in: db)
-                }
-            )
-            return Verdict(
-                device: row["device"],
-                hash: row["hash"],
-                revision: row["revision"],
-                body: try copy.render(in: db)
-            )
+                logged: logged
+            ).render()
         }
+        return copies
     }
 
     package func known(_ ids: [String]) throws -> [String] {
@@ -230,13 +240,13 @@ package struct ZoneTransaction: StoreTransaction {
         _ logged: LoggedChangeSet
     ) throws {
         if planted(PlantedBug.forgetsAcceptedVerdict) { return }
-        try keep(envelope, [device, revision, logged.whole, logged.ids])
+        try keep(envelope, [device, revision, logged.whole, logged.ids, logged.isAsSent])
     }
 
     /// Keeps what a refused change set was answered.
     func keep(_ envelope: SyncRequest.Envelope, device: String?, refusal: String) throws {
         if planted(PlantedBug.forgetsRefusal) { return }
-        try keep(envelope, [device, nil, refusal, nil])
+        try keep(envelope, [device, nil, refusal, nil, false])
     }
 
     private func keep(_ envelope: SyncRequest.Envelope, _ verdict: StatementArguments) throws {
@@ -244,8 +254,8 @@ package struct ZoneTransaction: StoreTransaction {
         let after = "[" + envelope.after.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_verdict (id, hash, after, device, revision, body, ids)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO tidemark_verdict (id, hash, after, device, revision, body, ids, as_sent)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """
         ).executeLettingGo(arguments: [id, envelope.hash, after] + verdict)
     }

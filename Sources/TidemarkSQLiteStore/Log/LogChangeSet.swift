@@ -30,8 +30,6 @@ extension ZoneTransaction {
         return logged
     }
 
-    package func isAsSent(_ ord: Int) throws -> Bool { try staged.isAsSent(ord) }
-
     package func authorsCopy(
         _ envelope: SyncRequest.Envelope,
         revision: Int64,
@@ -167,7 +165,7 @@ extension ZoneTransaction {
                 ids: row["ids"],
                 logged: try RevisionText.whole(beginning, rest, of: row["revision"], in: db)
             )
-            let body = try copy.render(in: db)
+            let body = try copy.render()
             bytes += body.utf8.count
             if planted(PlantedBug.countsRevisionThatDidNotFit) { reached = row["revision"] }
             guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax

@@ -12,7 +12,7 @@ import TidemarkSQLite
 /// | `tidemark_revision_rest` | a piece of a long change set, behind what its revision's row holds |
 /// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for tables of a shape |
 /// | `tidemark_log` | a record's change in a revision, without values |
-/// | `tidemark_verdict` | what was answered to a change set id, beyond what the log says: the new ids, or the whole copy of its author |
+/// | `tidemark_verdict` | what was answered to a change set id, beyond what the log says: the new ids, or the whole copy of its author, and whether it became what was sent |
 /// | `tidemark_lap` | the last request of a device: tells a copy of its file from the file |
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
@@ -28,6 +28,9 @@ enum ZoneTables {
         // Files that were served before there were such columns.
         if try !db.columns(in: "tidemark_verdict").contains(where: { $0.name == "ids" }) {
             try db.execute(sql: rebuildVerdicts)
+        }
+        if try !db.columns(in: "tidemark_verdict").contains(where: { $0.name == "as_sent" }) {
+            try db.execute(sql: "ALTER TABLE tidemark_verdict ADD COLUMN \(asSentColumn)")
         }
         if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "chain" }) {
             try db.execute(
@@ -53,8 +56,12 @@ enum ZoneTables {
         revision INTEGER,
         after TEXT NOT NULL,
         body TEXT,
-        ids TEXT
+        ids TEXT,
+        \(asSentColumn)
         """
+
+    /// Of what was answered before there was this column, nobody knows.
+    private static let asSentColumn = "as_sent INTEGER NOT NULL DEFAULT 0"
 
     private static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark_zone (

@@ -10,11 +10,17 @@ extension SyncHandler {
         in transaction: some StoreTransaction
     ) throws -> String {
         let zone = try transaction.zone()
-        let verdicts = try question.recall.compactMap { try transaction.verdict(of: $0)?.body }
+        // The rows come with a snapshot or a delta.
+        let copies = try transaction.authorsCopies(of: question.recall, .ids)
+        let decided = question.recall.filter { copies[$0] != nil }
+        let verdicts = decided.compactMap { copies[$0] }
+        let asSent = try decided.filter { try transaction.verdict(of: $0)?.isAsSent == true }
+            .map { "\"\($0)\"" }
         let known = try transaction.known(question.known).map { "\"\($0)\"" }
         let seen = try seen(by: request, at: zone, in: transaction)
         return #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","more":false,"#
             + #""seen":\#(seen.map(String.init) ?? "null"),"known":[\#(known.joined(separator: ","))],"#
+            + #""asSent":[\#(asSent.joined(separator: ","))],"#
             + #""changeSets":[\#(verdicts.joined(separator: ","))]}"#
     }
 

@@ -5,14 +5,14 @@ import TidemarkCore
 extension SyncHandler {
     /// What became of a change set.
     struct Outcome {
-        /// As its author receives it; nil when its ids alone were asked for, and say enough.
+        /// As its author receives it; nil when that is looked up if somebody needs it.
         let body: String?
         /// The revision it became; nil for a conflict.
         let revision: Int64?
         /// Its new ids alone.
         var ids: String?
-        /// Whether the verdict had been given before.
-        var isRepeated = false
+        /// The verdict, when it had been given before.
+        var repeated: Verdict?
     }
 
     /// Who made a change set, and when: by its author's clock, as far as that can be believed, else
@@ -48,7 +48,7 @@ extension SyncHandler {
                     fix: "Give every change set 128 new random bits as its id."
                 )
             }
-            return Outcome(body: verdict.body, revision: verdict.revision, isRepeated: true)
+            return Outcome(body: nil, revision: verdict.revision, repeated: verdict)
         }
         let ancestry = try transaction.ancestry(of: envelope.after)
         do {
@@ -73,9 +73,7 @@ extension SyncHandler {
                     in: transaction
                 )
                 let logged = try transaction.log(envelope, revision: revision, stamp: stamp)
-                if echo == .ids, envelope.id != nil, logged.whole == nil,
-                    try transaction.isAsSent(envelope.ord)
-                {
+                if echo == .ids, envelope.id != nil, logged.isAsSent {
                     return Outcome(body: nil, revision: revision, ids: logged.ids)
                 }
                 let copy =

@@ -51,6 +51,12 @@ public protocol StoreTransaction {
     /// What was answered to a change set before.
     func verdict(of id: String) throws -> Verdict?
 
+    /// Change sets that have a verdict as their author receives them, JSON, by their ids.
+    ///
+    /// With `extent` `ids`, those that became what was sent have the ids of new records and nothing
+    /// else.
+    func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String]
+
     /// Those of the change sets named that have a verdict.
     func known(_ ids: [String]) throws -> [String]
 
@@ -116,10 +122,6 @@ public protocol StoreTransaction {
         revision: Int64,
         stamp: Stamp
     ) throws -> LoggedChangeSet
-
-    /// Whether the change set just logged became what was sent, as far as the store can tell yet:
-    /// then its ids are all that its author does not know.
-    func isAsSent(_ ord: Int) throws -> Bool
 
     /// The change set just logged as its author receives it, JSON.
     func authorsCopy(
@@ -207,12 +209,12 @@ public struct Verdict: Hashable, Sendable {
     public let hash: String
     /// The revision it became, or nil when it was refused as a conflict.
     public let revision: Int64?
-    /// The answer's bytes.
-    public let body: String
+    /// Whether it became what was sent: then its ids are all that its author does not know.
+    public let isAsSent: Bool
 
     /// Makes a verdict.
-    public init(device: String?, hash: String, revision: Int64?, body: String) {
-        (self.device, self.hash, self.revision, self.body) = (device, hash, revision, body)
+    public init(device: String?, hash: String, revision: Int64?, isAsSent: Bool) {
+        (self.device, self.hash, self.revision, self.isAsSent) = (device, hash, revision, isAsSent)
     }
 }
 
@@ -222,9 +224,13 @@ public struct LoggedChangeSet: Hashable, Sendable {
     public let ids: String
     /// The author's copy, where values in it were overruled.
     public let whole: String?
+    /// Whether it became what was sent, as far as the store can tell yet.
+    public let isAsSent: Bool
 
     /// Makes one.
-    public init(ids: String, whole: String? = nil) { (self.ids, self.whole) = (ids, whole) }
+    public init(ids: String, whole: String? = nil, isAsSent: Bool) {
+        (self.ids, self.whole, self.isAsSent) = (ids, whole, isAsSent)
+    }
 }
 
 /// What a change set builds on.

@@ -82,7 +82,8 @@ public struct SyncHandler: Sendable {
         // Who adds up the rows for himself has to be told what they should add up to.
         let ids = fingerprint == nil || notes?.isEmpty == false ? [] : verdicts.compactMap(\.ids)
         let isAsSent = !ids.isEmpty && ids.count == verdicts.count
-        let bodies = isAsSent ? [] : try bodies(verdicts, of: request, in: transaction)
+        let changeSets =
+            isAsSent ? ids : try merged(missed, verdicts, of: request, in: transaction)
         let answer = SyncAnswer(
             maxRevision: end,
             zone: start,
@@ -90,7 +91,7 @@ public struct SyncHandler: Sendable {
             fingerprint: fingerprint,
             overruled: notes ?? [],
             echo: isAsSent ? .ids : .all,
-            changeSets: isAsSent ? ids : merged(missed, bodies, after: request.maxRevision)
+            changeSets: changeSets
         )
         return (answer.text, tally(of: verdicts, lag: start.revision - request.maxRevision))
     }
@@ -98,7 +99,7 @@ public struct SyncHandler: Sendable {
     private func tally(of verdicts: [Outcome], lag: Int64) -> SyncTally {
         var tally = SyncTally()
         for verdict in verdicts {
-            if verdict.isRepeated {
+            if verdict.repeated != nil {
                 tally.repeated += 1
             } else if verdict.revision == nil {
                 tally.conflicts += 1
@@ -167,17 +168,30 @@ public struct SyncHandler: Sendable {
         }
     }
 
-    private typealias Own = (body: String, revision: Int64?)
-
-    /// What became of the change sets of a request, each as its author receives it.
-    private func bodies(
+    /// The change sets of an answer: what the device misses, then what became of its own.
+    private func merged(
+        _ missed: CatchUp,
         _ verdicts: [Outcome],
         of request: SyncRequest,
         in transaction: some StoreTransaction
-    ) throws -> [Own] {
-        try zip(request.changeSets, verdicts).map { envelope, verdict in
-            let kept = try verdict.body ?? envelope.id.flatMap(transaction.verdict)?.body
-            guard let kept else {
+    ) throws -> [String] {
+        // A repeated verdict may be among the missed revisions already: there it stands once, as
+        // its author sees it, and to the device that sent it, it came so. With more to come,
+        // accepted change sets follow in their turn; a conflict has no turn to wait for.
+        let own = zip(request.changeSets, verdicts).filter { _, verdict in
+            let isMissed = missed.includes(verdict.revision, after: request.maxRevision)
+            let author = verdict.repeated?.device
+            return isMissed
+                ? author == nil || author != request.device
+                : !missed.hasMore || verdict.revision == nil
+        }
+        let unknown = own.compactMap { envelope, verdict in
+            verdict.body == nil ? envelope.id : nil
+        }
+        let copies = unknown.isEmpty ? [:] : try transaction.authorsCopies(of: unknown, .all)
+        var bodies = missed.bodies
+        for (envelope, verdict) in own {
+            guard let body = verdict.body ?? envelope.id.flatMap({ copies[$0] }) else {
                 throw TidemarkError(
                     .internalFailure,
                     "What became of a change set is not known a moment later.",
@@ -185,29 +199,22 @@ public struct SyncHandler: Sendable {
                     place: .init(changeSet: envelope.index, id: envelope.id)
                 )
             }
-            return (kept, verdict.revision)
-        }
-    }
-
-    /// The change sets of an answer: what the device misses, then what became of its own.
-    private func merged(
-        _ missed: CatchUp,
-        _ verdicts: [Own],
-        after revision: Int64
-    ) -> [String] {
-        // A repeated verdict may be among the missed revisions already: there it stands once, as
-        // its author sees it. Revisions are dense, so its place is known.
-        var bodies = missed.bodies
-        var own: [String] = []
-        for verdict in verdicts {
-            if let accepted = verdict.revision, accepted > revision, accepted <= missed.revision {
-                bodies[Int(accepted - revision - 1)] = verdict.body
-            } else if !missed.hasMore || verdict.revision == nil {
-                // With more to come, accepted change sets follow in their turn; a conflict has no
-                // turn to wait for.
-                own.append(verdict.body)
+            if let revision = verdict.revision,
+                missed.includes(revision, after: request.maxRevision)
+            {
+                // Revisions are dense, so its place is known.
+                bodies[Int(revision - request.maxRevision - 1)] = body
+            } else {
+                bodies.append(body)
             }
         }
-        return bodies + own
+        return bodies
+    }
+}
+
+extension CatchUp {
+    /// Whether a revision is among those that were missed after another one.
+    fileprivate func includes(_ revision: Int64?, after first: Int64) -> Bool {
+        revision.map { $0 > first && $0 <= self.revision } ?? false
     }
 }

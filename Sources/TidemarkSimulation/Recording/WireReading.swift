@@ -32,11 +32,13 @@ enum WireReading {
     static func answer(_ body: [UInt8]) -> Answer {
         var (maxRevision, epoch): (Int64, String) = (0, "")
         var (replies, isWhole): ([JSONText.Text], Bool) = ([], true)
+        var asSent: Set<String> = []
         for (name, value) in JSONText.members(body[...]) {
             switch name {
             case "maxRevision": maxRevision = Int64(JSONText.raw(value)) ?? -1
             case "epoch": epoch = JSONText.string(value)
             case "echo": isWhole = JSONText.string(value) != "ids"
+            case "asSent": asSent = Set(JSONText.elements(value).compactMap(JSONText.string))
             case "changeSets": replies = JSONText.elements(value)
             default: break
             }
@@ -44,7 +46,9 @@ enum WireReading {
         return Answer(
             epoch: epoch,
             maxRevision: maxRevision,
-            replies: replies.map { reply($0, isWhole: isWhole) }
+            replies: replies.map {
+                reply($0, isWhole: isWhole && !asSent.contains(member("id", of: $0) ?? ""))
+            }
         )
     }
 

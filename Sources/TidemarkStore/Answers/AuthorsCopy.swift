@@ -1,4 +1,3 @@
-package import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
@@ -12,7 +11,7 @@ package struct AuthorsCopy: Sendable {
     /// The whole copy, where the log and the ids do not say all of it.
     private let whole: String?
     private let ids: String?
-    /// As everybody receives it; empty when it was compacted.
+    /// As everybody receives it; empty when it was compacted, or is not needed.
     private let logged: String?
 
     /// Takes what a store has kept.
@@ -21,19 +20,16 @@ package struct AuthorsCopy: Sendable {
     }
 
     /// The copy as JSON: of a change set that was compacted, the ids alone are left, which is all
-    /// that a retry from there can need.
-    package func render(in db: Database) throws -> String {
+    /// that a retry from there can need; and no more comes of one that is as it was sent, if its
+    /// author does without.
+    package func render() throws -> String {
         if let whole { return whole }
-        guard let ids else { return logged ?? "" }
-        guard let logged, !logged.isEmpty else { return try text(Self.idsSQL, [ids], in: db) }
-        return try text(Self.namedSQL, [logged, ids], in: db)
+        guard let logged, !logged.isEmpty else { return try Self.found(ids) }
+        return try ids.map { try Self.found(Self.named(logged, ids: $0)) } ?? logged
     }
 
-    private func text(_ sql: String, _ arguments: StatementArguments, in db: Database) throws
-        -> String
-    {
-        guard let text = try String.fetchOne(db.cachedStatement(sql: sql), arguments: arguments)
-        else {
+    private static func found(_ text: String?) throws -> String {
+        guard let text else {
             throw TidemarkError(
                 .internalFailure,
                 "What was answered to a change set before cannot be read.",
@@ -43,59 +39,59 @@ package struct AuthorsCopy: Sendable {
         return text
     }
 
-    // MARK: The statements
+    // MARK: Names
 
-    /// The ids of the new records in `?`.
-    private static func given(_ ids: String) -> String {
-        """
-        WITH given (tbl, key, old) AS MATERIALIZED (
-            SELECT t.key, a.key, a.value ->> '$.__oldId__'
-            FROM json_each(\(ids)) AS t, json_each(t.value, '$.attributes') AS a WHERE t.type = 'object'
-        )
-        """
+    /// A change set with the members that `ids` has of the same records in front of their own; nil
+    /// when one of the two is no change set.
+    ///
+    /// Both texts are ours, so a record has the same name in both, to the byte. A long one is gone
+    /// through once, and is in memory once more.
+    private static func named(_ logged: String, ids: String) -> String? {
+        var (logged, ids) = (logged, ids)
+        let given = ids.withUTF8 { ids -> [String: [String: String]]? in
+            let walk = JSONWalk(ids)
+            var given: [String: [String: String]] = [:]
+            let whole = walk.attributes { table, name, value in
+                let member = walk.value(at: value)
+                given[table, default: [:]][name] = member.map { walk.text($0) }
+                return member
+            }
+            return whole.map { _ in given }
+        }
+        guard let given else { return nil }
+        return logged.withUTF8 { logged -> String? in
+            let walk = JSONWalk(logged)
+            var (text, copied) = ([UInt8](), 0)
+            text.reserveCapacity(logged.count + logged.count / 8)
+            let whole = walk.attributes { table, name, value in
+                if let members = given[table]?[name] {
+                    text += logged[copied...value]
+                    text += members.utf8
+                    text.append(UInt8(ascii: ","))
+                    copied = value + 1
+                }
+                return walk.value(at: value)
+            }
+            guard whole != nil else { return nil }
+            text += logged[copied...]
+            return String(decoding: text, as: UTF8.self)
+        }
     }
+}
 
-    /// A change set of which `part` says how the tables are written that meet the condition; the
-    /// others stay as they are.
-    private static func changeSet(_ json: String, part: String, where condition: String) -> String {
-        """
-        SELECT '{' || group_concat(json_quote(m.key) || ':' || CASE
-            WHEN m.type = 'object' AND \(condition) THEN (\(part))
-            WHEN m.type = 'text' THEN json_quote(m.value)
-            WHEN m.type IN ('true', 'false') THEN m.type
-            ELSE m.value END) || '}'
-        FROM json_each(\(json)) AS m
-        """
+extension JSONWalk {
+    /// Goes through the attributes of a change set's records: `visit` gets the table's name and the
+    /// record's, as they are written, and where its object begins, and finds that object's place.
+    fileprivate func attributes(
+        _ visit: (_ table: String, _ name: String, _ value: Int) -> Range<Int>?
+    ) -> Range<Int>? {
+        members(of: 0) { table, part in
+            guard isObject(part) else { return value(at: part) }
+            let table = text(table)
+            return members(of: part) { member, content in
+                guard text(member) == "attributes" else { return value(at: content) }
+                return members(of: content) { visit(table, text($0), $1) }
+            }
+        }
     }
-
-    private static func table(attributes: String, from source: String) -> String {
-        """
-        SELECT '{"create":' || (m.value -> '$.create') || ',"update":' || (m.value -> '$.update')
-            || ',"delete":' || (m.value -> '$.delete') || ',"attributes":{'
-            || coalesce(group_concat(json_quote(a.key) || ':{' || \(attributes)), '') || '}}'
-        FROM json_each(m.value, '$.attributes') AS a \(source)
-        """
-    }
-
-    private static let namedSQL =
-        given("?2")
-        + changeSet(
-            "?1",
-            part: table(
-                attributes:
-                    "iif(g.old IS NULL, '', '\"__oldId__\":' || g.old || ',') || substr(a.value, 2)",
-                from: "LEFT JOIN given AS g ON g.tbl = m.key AND g.key = a.key"
-            ),
-            where: "m.key IN (SELECT tbl FROM given)"
-        )
-
-    private static let idsSQL = changeSet(
-        "?1",
-        part: table(
-            attributes:
-                "substr(a.value, 2, length(a.value) - 2) || ',\"revision\":' || (?1 ->> '$.revision') || '}'",
-            from: ""
-        ),
-        where: "true"
-    )
 }

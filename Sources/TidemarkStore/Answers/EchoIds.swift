@@ -34,7 +34,7 @@ extension StagedRequest {
     ///
     /// Both are text that a device and the server write alike; whoever writes otherwise, by hand
     /// for instance, gets everything back.
-    package func isAsSent(_ ord: Int) throws -> Bool {
+    func isAsSent(_ ord: Int) throws -> Bool {
         let counts = try Bool.fetchOne(
             db.cachedStatement(
                 sql: """

@@ -45,10 +45,12 @@ extension StagedRequest {
         revision: Int64,
         ord: Int
     ) throws -> LoggedChangeSet {
-        LoggedChangeSet(
+        let isOverruled = !envelope.overruled.isEmpty
+        return LoggedChangeSet(
             ids: try renderIds(envelope, ord: ord),
-            whole: envelope.overruled.isEmpty
-                ? nil : try renderReduced(envelope, revision: revision, authorOf: ord)
+            whole: isOverruled
+                ? try renderReduced(envelope, revision: revision, authorOf: ord) : nil,
+            isAsSent: try !isOverruled && isAsSent(ord)
         )
     }
 

@@ -1,4 +1,3 @@
-import GRDB
 import TidemarkCore
 import TidemarkServer
 
@@ -7,8 +6,7 @@ extension GroupPlan {
     /// The answers with all that was not known when they were made.
     func filled(
         _ drafts: [Result<ZoneAnswer, any Error>],
-        bytesMax: Int,
-        in db: Database
+        bytesMax: Int
     ) throws -> [Result<ZoneAnswer, any Error>] {
         for bound in bounds {
             let bytes = bound.drafted.map { bodies[$0].all.utf8.count }.reduce(0, +)
@@ -22,7 +20,7 @@ extension GroupPlan {
                 answers.append(draft)
                 continue
             }
-            let completed = try filled(answer, number: index + 1, in: db)
+            let completed = try filled(answer, number: index + 1)
             bytes += completed.body.count
             answers.append(.success(completed))
         }
@@ -30,13 +28,13 @@ extension GroupPlan {
     }
 
     /// `number` is that of the request.
-    private func filled(_ draft: ZoneAnswer, number: Int, in db: Database) throws -> ZoneAnswer {
+    private func filled(_ draft: ZoneAnswer, number: Int) throws -> ZoneAnswer {
         var body = draft.body
         if let revision = draftedFingerprints[number] {
             guard let fingerprint = fingerprints[revision] else { throw NotPlain() }
             body = try Draft.filled(body, fingerprint: fingerprint)
         }
-        return ZoneAnswer(body: try Draft.filled(body, bodies, in: db), tally: draft.tally)
+        return ZoneAnswer(body: try Draft.filled(body, bodies), tally: draft.tally)
     }
 
     /// A catch-up with planned change sets behind the committed ones.

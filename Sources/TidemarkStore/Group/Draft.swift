@@ -1,4 +1,3 @@
-import GRDB
 import TidemarkCore
 
 /// What stands in an answer for what is not known before a plan is written: bytes that no JSON has.
@@ -20,8 +19,7 @@ enum Draft {
     /// Where ids alone do not say enough of one change set, all of them come whole.
     static func filled(
         _ answer: [UInt8],
-        _ bodies: [GroupPlan.Body],
-        in db: Database
+        _ bodies: [GroupPlan.Body]
     ) throws -> [UInt8] {
         guard answer.contains(0) else { return answer }
         var parts = answer.split(separator: 0, omittingEmptySubsequences: false)
@@ -39,7 +37,7 @@ enum Draft {
                 switch draft.kind {
                 case UInt8(ascii: "i") where !isWhole: draft.body.ids
                 case UInt8(ascii: "a"): draft.body.all
-                default: try own(draft.body, in: db)
+                default: try own(draft.body)
                 }
             parts[draft.index] = ArraySlice(text.utf8)
         }
@@ -47,8 +45,8 @@ enum Draft {
     }
 
     /// A change set as its author receives it.
-    private static func own(_ body: GroupPlan.Body, in db: Database) throws -> String {
-        try AuthorsCopy(whole: nil, ids: body.ids, logged: body.all).render(in: db)
+    private static func own(_ body: GroupPlan.Body) throws -> String {
+        try AuthorsCopy(whole: nil, ids: body.ids, logged: body.all).render()
     }
 
     /// Puts in the fingerprint, which stands before all change sets.

@@ -45,7 +45,7 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         bytesMax: Int
     ) throws -> [Result<ZoneAnswer, any Error>] {
         try write()
-        let answers = try plan.filled(drafts, bytesMax: bytesMax, in: base.staged.db)
+        let answers = try plan.filled(drafts, bytesMax: bytesMax)
         if !plan.isEmpty || !plan.laps.isEmpty { try base.keep(plan.laps, zone: state) }
         return answers
     }
@@ -144,7 +144,8 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
             of: records.changes[envelope.ord]
         )
         move(to: revision, time: max(state.time, stamp.time))
-        return LoggedChangeSet(ids: Draft.ids(index))
+        // What became of it is seen when it is written.
+        return LoggedChangeSet(ids: Draft.ids(index), isAsSent: true)
     }
 
     private func move(to revision: Int64, time: Int64? = nil) {
@@ -156,9 +157,6 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
             time: time ?? state.time
         )
     }
-
-    /// What became of it is seen when it is written.
-    package func isAsSent(_ ord: Int) throws -> Bool { true }
 
     package func authorsCopy(
         _ envelope: SyncRequest.Envelope,

@@ -31,10 +31,22 @@ extension PlannedTransaction {
                 device: planned.stamp.device,
                 hash: planned.envelope.hash,
                 revision: planned.revision,
-                body: Draft.own(index)
+                isAsSent: false
             )
         }
         return facts.unanswered.contains(id) ? nil : try base.verdict(of: id)
+    }
+
+    package func authorsCopies(
+        of ids: [String],
+        _ extent: SyncRequest.Echo
+    ) throws -> [String: String] {
+        let others = ids.filter { plan.places[$0] == nil }
+        var copies = others.isEmpty ? [:] : try base.authorsCopies(of: others, extent)
+        for id in ids {
+            if let index = plan.places[id] { copies[id] = Draft.own(index) }
+        }
+        return copies
     }
 
     package func known(_ ids: [String]) throws -> [String] { try base.known(ids) }

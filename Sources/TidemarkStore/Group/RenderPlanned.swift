@@ -65,7 +65,15 @@ extension StagedRequest {
         _ sql: (SyncedTable) -> String
     ) throws -> [Int: [ChangeSetJSON.Part]] {
         try touchedTables(segment).reduce(into: [:]) { parts, table in
-            for (ord, part) in try ChangeSetJSON.parts(table, sql(table), of: segment, in: db) {
+            let sets = "temp.tidemark_planned AS p WHERE p.segment = ?"
+            let found = try ChangeSetJSON.parts(
+                table,
+                sql(table),
+                of: sets,
+                [segment.number],
+                in: db
+            )
+            for (ord, part) in found {
                 parts[ord, default: []].append(part)
             }
         }

@@ -97,7 +97,7 @@ struct GroupQuestion: Sendable {
                 [zone, ids]
             ),
             PostgresStatement(
-                "\(KeptVerdict.sql) AND v.id = ANY ($2::text[])",
+                "\(KeptVerdict.sql) AND id = ANY ($2::text[])",
                 [zone, ids]
             ),
             PostgresStatement(
@@ -128,7 +128,7 @@ struct GroupFacts {
     /// The ids that were asked about: of others nothing is known.
     var asked: Set<String> = []
     var laps: [String: Exchange] = [:]
-    var verdicts: [String: KeptVerdict] = [:]
+    var verdicts: [String: Verdict] = [:]
     var recent: [Int64: PlanFacts.Recent] = [:]
     var fingerprints: [Int64: Fingerprint] = [:]
     /// The hash of the history up to the latest revision.
@@ -151,7 +151,7 @@ struct GroupFacts {
         for row in results[0].map({ $0 }) {
             laps[row.text(0)] = Exchange(lap: row.text(1), revision: row.integer(2) ?? 0)
         }
-        for kept in results[1].map({ KeptVerdict($0) }) { verdicts[kept.id] = kept }
+        for kept in results[1].map({ KeptVerdict($0) }) { verdicts[kept.id] = kept.verdict }
         for row in results[2].map({ $0 }) {
             recent[row.integer(0) ?? 0] = PlanFacts.Recent(device: row[1], body: row.text(2))
         }

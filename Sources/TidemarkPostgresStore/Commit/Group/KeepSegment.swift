@@ -84,10 +84,10 @@ extension PostgresTransaction {
     private func verdicts(_ sets: [PlannedRevision]) -> PostgresStatement {
         PostgresStatement(
             """
-            INSERT INTO tidemark.verdict (zone, id, device, hash, revision, after, ids)
-            SELECT $1, v.id, v.device, v.hash, v.revision, v.after::text[], v.ids
-            FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[])
-                AS v (id, device, hash, revision, after, ids) WHERE v.id IS NOT NULL
+            INSERT INTO tidemark.verdict (zone, id, device, hash, revision, after, ids, as_sent)
+            SELECT $1, v.id, v.device, v.hash, v.revision, v.after::text[], v.ids, v.as_sent
+            FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::boolean[])
+                AS v (id, device, hash, revision, after, ids, as_sent) WHERE v.id IS NOT NULL
             """,
             [
                 zoneName, PostgresArray.nullable(sets.map(\.planned.envelope.id)),
@@ -96,6 +96,7 @@ extension PostgresTransaction {
                 Self.array(sets.map(\.planned.revision)),
                 PostgresArray.quoted(sets.map { Self.array($0.planned.envelope.after) }),
                 PostgresArray.quoted(sets.map(\.body.ids)),
+                Self.array(sets.map { "\($0.body.isAsSent)" }),
             ]
         )
     }

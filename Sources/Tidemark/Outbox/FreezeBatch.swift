@@ -1,0 +1,166 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+
+/// Short change sets are frozen together, with as many statements for one as for a thousand; the
+/// text of a long one is made and kept in pieces.
+extension FreezeChangeSets {
+    /// Change sets that are frozen at once: many short ones, or a long one.
+    struct Batch {
+        var sets: ArraySlice<Waiting>
+        var isLong = false
+        var seqs: StatementArguments { [sets.first?.seq, sets.last?.seq] }
+    }
+
+    /// From so many characters of keys and values on a change set is long, and so many are frozen
+    /// together.
+    private static let (longMin, togetherMax) = (TextPieces.bytesTarget / 4, 1 << 20)
+    /// What a change set has besides, in bytes, about.
+    private static let envelopeBytes = 128
+
+    /// The first of some change sets: as many as fill so many bytes, at least one.
+    func next(_ sets: ArraySlice<Waiting>, bytes: Int) throws -> Batch {
+        let sizes = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT seq, sum(length(key) + coalesce(length(attributes), 0)) FROM tidemark_outbox
+                    WHERE seq BETWEEN ? AND ? GROUP BY seq
+                    """
+            ),
+            arguments: Batch(sets: sets).seqs
+        )
+        var left = min(bytes, Self.togetherMax)
+        while let row = try sizes.next() {
+            let (seq, size) = (row[0] as Int64, row[1] as Int)
+            if size >= Self.longMin {
+                let before = sets.prefix { $0.seq < seq }
+                return before.isEmpty
+                    ? Batch(sets: sets.prefix(1), isLong: true) : Batch(sets: before)
+            }
+            left -= size + Self.envelopeBytes
+            if left <= 0 { return Batch(sets: sets.prefix { $0.seq <= seq }) }
+        }
+        return Batch(sets: sets)
+    }
+
+    /// Freezes change sets; those of which nothing travels are gone.
+    func freeze(_ batch: Batch) throws -> [Waiting] {
+        for set in batch.sets { try UnservedValues(db: db, schema: schema).settle(set.seq) }
+        if planted(PlantedBug.movesBaseWhenSending) {
+            try PendingChanges(db: db, schema: schema).refreshBase()
+        }
+        let tables = try touchedTables(batch)
+        return batch.isLong
+            ? try batch.sets.compactMap { try freezeInPieces($0, tables) }
+            : try freezeTogether(batch, tables)
+    }
+
+    /// The tables of which change sets have records, parents first.
+    private func touchedTables(_ batch: Batch) throws -> [SyncedTable] {
+        let first = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl, min(seq) FROM tidemark_outbox WHERE seq BETWEEN ? AND ?
+                    GROUP BY tbl ORDER BY 2, 1
+                    """
+            ),
+            arguments: batch.seqs
+        )
+        let tables = schema.tables + schema.difference.unknownTables
+        let (touched, known) = (
+            Set(first.map { $0[0] as String }), Set(tables.map(\.name))
+        )
+        if let row = first.first(where: { !known.contains($0[0]) }) {
+            let (gone, seq) = (row[0] as String, row[1] as Int64)
+            throw TidemarkError(
+                .serverBehind,
+                "The zone has no table \(gone) any more, or not yet.",
+                fix: "Retry the change when it has, or drop it: `tidemark device resolve`.",
+                place: .init(id: batch.sets.first { $0.seq == seq }?.id, table: gone)
+            )
+        }
+        return tables.filter { touched.contains($0.name) }
+    }
+
+    private func freezeTogether(_ batch: Batch, _ tables: [SyncedTable]) throws -> [Waiting] {
+        var parts: [Int: [ChangeSetJSON.Part]] = [:]
+        let sets = "(SELECT seq AS ord FROM tidemark_changeset WHERE seq BETWEEN ? AND ?) AS p"
+        for table in tables {
+            let sql = OutboxRecords(schema: schema).sql(table, seq: "p.ord")
+            for (seq, part) in try ChangeSetJSON.parts(table, sql, of: sets, batch.seqs, in: db) {
+                parts[seq, default: []].append(part)
+            }
+        }
+        for set in batch.sets where parts[Int(set.seq)] == nil { try forgetEmpty(set) }
+        let after = try after(batch)
+        return try batch.sets.compactMap { set in
+            guard let parts = parts[Int(set.seq)] else { return nil }
+            var frozen = set
+            let text = ChangeSetJSON.text(Self.envelope(set, after: after), parts)
+            frozen.wire = Wire(beginning: text)
+            try WireText.keep(0, text, of: set.seq, in: db)
+            return frozen
+        }
+    }
+
+    private func freezeInPieces(_ set: Waiting, _ tables: [SyncedTable]) throws -> Waiting? {
+        let sources = tables.map { table in
+            ChangeSetJSON.Source(
+                table: table,
+                sql: OutboxRecords(schema: schema).sql(table, seq: "?"),
+                arguments: [set.seq]
+            )
+        }
+        var wire = Wire()
+        let envelope = Self.envelope(set, after: try after(Batch(sets: [set])))
+        let count = try ChangeSetJSON.render(envelope: envelope, sources, in: db) { number, piece in
+            guard number > 0 else { return wire.beginning = piece }
+            wire.rest += piece.utf8.count
+            try WireText.keep(number, piece, of: set.seq, in: db)
+        }
+        guard count > 0 else {
+            try forgetEmpty(set)
+            return nil
+        }
+        try WireText.keep(0, wire.beginning, of: set.seq, in: db)
+        var frozen = set
+        frozen.wire = wire
+        return frozen
+    }
+
+    /// What change sets build on, as JSON, by their numbers.
+    private func after(_ batch: Batch) throws -> [Int64: String] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT seq, json_group_array(id)
+                    FROM (SELECT seq, id FROM tidemark_after WHERE seq BETWEEN ? AND ? ORDER BY seq, id)
+                    GROUP BY seq
+                    """
+            ),
+            arguments: batch.seqs
+        )
+        return Dictionary(uniqueKeysWithValues: rows.map { ($0[0] as Int64, $0[1] as String) })
+    }
+
+    private static func envelope(_ set: Waiting, after: [Int64: String]) -> [String] {
+        let after = after[set.seq].map { [#""after":\#($0)"#] } ?? []
+        return [#""id":"\#(set.id)""#] + after + [#""time":\#(set.time)"#]
+    }
+
+    /// Removes a change set of which nothing travels: it changed only columns that the zone does
+    /// not have, and these stay in the rows.
+    private func forgetEmpty(_ set: Waiting) throws {
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO tidemark_after (seq, id)
+                SELECT d.seq, a.id FROM tidemark_after AS d, tidemark_after AS a
+                WHERE d.id = ?1 AND a.seq = ?2
+                """,
+            arguments: [set.id, set.seq]
+        )
+        try db.execute(sql: "DELETE FROM tidemark_after WHERE id = ?", arguments: [set.id])
+        try Outbox.remove(set.id, in: db)
+        try Outbox.forgetBases(in: db)
+    }
+}

@@ -1,0 +1,85 @@
+/// Finds where values of a JSON text without white space begin and end.
+///
+/// Each function returns where a value stands, or nil where something stands that begins none.
+/// Whether what is inside is JSON, is for its reader to say.
+package struct JSONWalk {
+    private let bytes: UnsafeBufferPointer<UInt8>
+
+    /// Looks at a text, as long as it lies where it is.
+    package init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    /// Whether an object begins at a place.
+    package func isObject(_ place: Int) -> Bool { byte(place) == UInt8(ascii: "{") }
+
+    /// Whether an array begins at a place.
+    package func isArray(_ place: Int) -> Bool { byte(place) == UInt8(ascii: "[") }
+
+    /// What stands between the quotes of a name.
+    package func text(_ name: Range<Int>) -> String {
+        String(decoding: bytes[name].dropFirst().dropLast(), as: UTF8.self)
+    }
+
+    /// Goes through an object: `visit` gets a name's place with its quotes, and where its value
+    /// begins, and finds that value's place.
+    package func members(of start: Int, _ visit: (Range<Int>, Int) -> Range<Int>?) -> Range<Int>? {
+        list(start, until: UInt8(ascii: "}")) { place in
+            guard byte(place) == UInt8(ascii: "\""), let name = value(at: place),
+                byte(name.upperBound) == UInt8(ascii: ":")
+            else { return nil }
+            return visit(name, name.upperBound + 1)
+        }
+    }
+
+    /// Goes through an array: `visit` gets where an element begins, and finds its place.
+    package func elements(of start: Int, _ visit: (Int) -> Range<Int>?) -> Range<Int>? {
+        list(start, until: UInt8(ascii: "]"), visit)
+    }
+
+    /// The place of a value.
+    package func value(at start: Int) -> Range<Int>? {
+        var (place, depth, isInString) = (start, 0, false)
+        while place < bytes.count {
+            let byte = bytes[place]
+            if isInString {
+                if byte == UInt8(ascii: "\\") {
+                    place += 1
+                } else if byte == UInt8(ascii: "\"") {
+                    isInString = false
+                    if depth == 0 { return start..<(place + 1) }
+                }
+            } else {
+                switch byte {
+                case UInt8(ascii: "\""):
+                    guard depth > 0 || place == start else { return nil }
+                    isInString = true
+                case UInt8(ascii: "{"), UInt8(ascii: "["):
+                    guard depth > 0 || place == start else { return nil }
+                    depth += 1
+                case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                    if depth == 0 { return place > start ? start..<place : nil }
+                    depth -= 1
+                    if depth == 0 { return start..<(place + 1) }
+                case UInt8(ascii: ","), UInt8(ascii: ":"):
+                    if depth == 0 { return place > start ? start..<place : nil }
+                default: break
+                }
+            }
+            place += 1
+        }
+        return depth == 0 && !isInString && place > start ? start..<place : nil
+    }
+
+    private func byte(_ place: Int) -> UInt8? { place < bytes.count ? bytes[place] : nil }
+
+    /// Goes through what commas separate, from a bracket to the one that ends it.
+    private func list(_ start: Int, until end: UInt8, _ visit: (Int) -> Range<Int>?) -> Range<Int>?
+    {
+        if byte(start + 1) == end { return start..<(start + 2) }
+        var place = start
+        repeat {
+            guard let element = visit(place + 1) else { return nil }
+            place = element.upperBound
+        } while byte(place) == UInt8(ascii: ",")
+        return byte(place) == end ? start..<(place + 1) : nil
+    }
+}
