@@ -24,6 +24,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
     case carriesOldFingerprint, believesItsBooks, deletesUnasked
     case takesBaseWhenSending, movesBaseWhenSending, thawsSentSets, dropsCreationsDeletedLater
+    case cutsLongSets
     // What it takes in.
     case storesRevisionFirst, takesGaps, appliesLastRevisionOnly, coalescesDeletionAway
     case appliesOnTopOfEdits, forgetsToReplay, capturesWhatItApplies, acknowledgesNewerEdits

@@ -76,7 +76,11 @@ public struct CannedReply: Hashable, Sendable {
         body: [UInt8] = [],
         declared: Int? = nil
     ) {
-        let head = ["HTTP/1.1 \(status)"] + headers + ["Content-Length: \(declared ?? body.count)"]
+        // The relay ends the connection; a client that is not told might use it once more before it
+        // notices.
+        let head =
+            ["HTTP/1.1 \(status)"] + headers
+            + ["Content-Length: \(declared ?? body.count)", "Connection: close"]
         self.init(Array((head.joined(separator: "\r\n") + "\r\n\r\n").utf8) + body)
     }
 

@@ -6,7 +6,7 @@ import TidemarkTestSupport
 ///
 /// `make simulate` runs longer ones.
 @Suite(.serialized) struct SimulationTests {
-    @Test(arguments: zip(Profile.allCases, [1_600, 100, 100, 100, 100]))
+    @Test(arguments: zip(Profile.allCases, [1_500, 100, 100, 100, 100, 100]))
     func `A1 A6 A7 A10: whatever happens in 2,000 worlds, every promise is kept`(
         profile: Profile,
         worlds: Int

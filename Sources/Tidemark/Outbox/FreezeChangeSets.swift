@@ -96,7 +96,7 @@ struct FreezeChangeSets {
         guard let wire = set.wire else { return }
         if !outgoing.ids.isEmpty { outgoing.text.append(UInt8(ascii: ",")) }
         outgoing.text += wire.beginning.utf8
-        if wire.rest > 0 {
+        if wire.rest > 0, !planted(PlantedBug.cutsLongSets) {
             try WireText.appendRest(of: set.seq, wire.rest, to: &outgoing.text, in: db)
         }
         outgoing.ids.append(set.id)

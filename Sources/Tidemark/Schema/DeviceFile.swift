@@ -5,7 +5,7 @@ import TidemarkSQLite
 
 /// What the bookkeeping of a device's file says about it.
 package struct DeviceFile: Sendable {
-    let device: String
+    package let device: String
     let server: String
     let zone: String
     let epoch: String?

@@ -1,4 +1,4 @@
-import GRDB
+package import GRDB
 import Synchronization
 package import TidemarkCore
 
@@ -66,7 +66,7 @@ package struct Hint: Hashable, Sendable {
 
 extension ZoneRevision {
     /// What a device's file is at; nil before its first snapshot.
-    init?(knownIn db: Database) throws {
+    package init?(knownIn db: Database) throws {
         let file = try DeviceFile(db)
         guard let epoch = file.epoch else { return nil }
         self.init(zone: file.zone, epoch: epoch, revision: file.revision)

@@ -1,13 +1,13 @@
-internal import TidemarkCore
+package import TidemarkCore
 
 /// Who listens to which zone, and what each has still to be told.
 ///
 /// A listener only ever needs the latest revision, so nobody has a queue: however slow a listener
 /// is, it costs the same few bytes. Time comes as ticks, and every function is a step that wakes
 /// those whom it names.
-struct Audience {
+package struct Audience {
     /// What a listener has asked for.
-    enum Kind {
+    package enum Kind: Sendable {
         /// To be told for as long as it stays, and to hear a sign of life now and then.
         case stays
         /// To be told once.
@@ -49,7 +49,7 @@ struct Audience {
     /// - Parameters:
     ///   - listenersMax: The most listeners at a time.
     ///   - ticksPerBeat: The ticks between two signs of life.
-    init(listenersMax: Int, ticksPerBeat: Int) {
+    package init(listenersMax: Int, ticksPerBeat: Int) {
         self.listenersMax = listenersMax
         turns = Array(repeating: [], count: max(1, ticksPerBeat))
     }
@@ -64,7 +64,7 @@ struct Audience {
 
     /// Takes a new listener in, which knows what it has been told before; nil when there is no
     /// room.
-    mutating func join(
+    package mutating func join(
         _ zone: String,
         _ kind: Kind,
         told: ZoneRevision?,
@@ -80,7 +80,7 @@ struct Audience {
     }
 
     /// Lets a listener go.
-    mutating func leave(_ listener: Int) {
+    package mutating func leave(_ listener: Int) {
         guard let seat = seats.removeValue(forKey: listener) else { return }
         turns[listener % turns.count].remove(listener)
         zonesListenedTo[seat.zone]?.listeners.remove(listener)
@@ -91,7 +91,7 @@ struct Audience {
     }
 
     /// What those who listen to a zone were told last; nil when nobody takes changes of it.
-    func base(of zone: String) -> ZoneRevision? {
+    package func base(of zone: String) -> ZoneRevision? {
         guard let place = zonesListenedTo[zone], place.takers > 0 else { return nil }
         return place.latest
     }
@@ -99,7 +99,8 @@ struct Audience {
     /// Notes what a zone is at, and what led there if that is known.
     ///
     /// - Returns: The listeners for whom that is news.
-    mutating func committed(_ revision: ZoneRevision, by change: ZoneChange? = nil) -> [Int] {
+    package mutating func committed(_ revision: ZoneRevision, by change: ZoneChange? = nil) -> [Int]
+    {
         guard let place = zonesListenedTo[revision.zone], revision.isNews(to: place.latest) else {
             return []
         }
@@ -138,7 +139,7 @@ struct Audience {
     }
 
     /// What a listener is to be told now, which then counts as told; nil when there is nothing.
-    mutating func next(for listener: Int) -> FanOut.Message? {
+    package mutating func next(for listener: Int) -> FanOut.Message? {
         guard let seat = seats[listener] else { return nil }
         if let news = news(for: seat) {
             seats[listener]?.told = news

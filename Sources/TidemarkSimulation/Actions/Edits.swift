@@ -78,13 +78,21 @@ extension World {
                 let statement = all[drawWeighted(weights)]
                 writes += 1
                 let values: [DatabaseValue] = [
-                    "\(writer).\(writes)".databaseValue,
+                    drawValue("\(writer).\(writes)").databaseValue,
                     decisions.decide(plan.spread).databaseValue,
                     decisions.decide(plan.spread).databaseValue, decisions.decide(6).databaseValue,
                 ]
                 return (statement, values)
             }
         )
+    }
+
+    /// A write's name, which is sometimes the beginning of a long text.
+    private func drawValue(_ name: String) -> String {
+        guard decisions.chance(plan.longValues) else { return name }
+        counters[.longValues] += 1
+        let length = decisions.pick([2_000, 300, 20_000, 70_000])
+        return name + "." + String(repeating: "longer ", count: length / 7)
     }
 
     /// Runs a transaction; one that breaks a constraint is rolled back, as in any program.
@@ -115,7 +123,7 @@ extension Edit {
     /// The statements, in words.
     var text: String {
         statements.map { statement, values in
-            "\n             \(statement.name) \(values.map { "\($0)" }.joined(separator: " "))"
+            "\n             \(statement.name) \(values.map { "\($0)".prefix(40) }.joined(separator: " "))"
         }.joined()
     }
 }

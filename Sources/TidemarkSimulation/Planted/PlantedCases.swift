@@ -16,6 +16,7 @@ extension PlantedCase {
         PlantedCase(.commitsWithoutDeletions, rule: 2, "A", seed: 1),
         PlantedCase(.keepsEffectsOfRefused, rule: 2, "A", seed: 1),
         PlantedCase(.capturesFirstEditOnly, rule: 2, "C", seed: 1),
+        PlantedCase(.cutsLongSets, rule: 2, "C", .live, seed: 1),
         PlantedCase(.forgetsAcceptedVerdict, rule: 3, "B", seed: 1),
         PlantedCase(.forgetsRefusal, rule: 3, "B", seed: 2),
         PlantedCase(.answersBeforeFlush, rule: 4, "A", .unflushed),

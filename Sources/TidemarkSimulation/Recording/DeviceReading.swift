@@ -90,7 +90,14 @@ struct DeviceReading {
     // MARK: Queues
 
     private static let outboxSQL = [
-        (sql: "SELECT seq, id, wire FROM tidemark_changeset ORDER BY seq", columns: 3),
+        (
+            sql: """
+            SELECT seq, id, wire || coalesce((
+                SELECT group_concat(text, '') FROM (
+                    SELECT text FROM tidemark_wire_rest AS r WHERE r.seq = c.seq ORDER BY number)), '')
+            FROM tidemark_changeset AS c ORDER BY seq
+            """, columns: 3
+        ),
         (
             sql: """
             SELECT seq, tbl, key, operation, attributes, base FROM tidemark_outbox

@@ -63,8 +63,14 @@ struct Recorder {
         throw Finding(
             first.invariant.rawValue,
             first.actor,
-            "\(first.subject): expected \(first.expected), found \(first.found) (event \(count))"
+            "\(first.subject): expected \(Self.short(first.expected)), "
+                + "found \(Self.short(first.found)) (event \(count))"
         )
+    }
+
+    /// The ends of a text that nobody would read to its end.
+    private static func short(_ text: String) -> String {
+        text.count <= 2_000 ? text : "\(text.prefix(1_000)) [...] \(text.suffix(1_000))"
     }
 
     // MARK: The server
@@ -161,8 +167,8 @@ struct Recorder {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT revision, id, device, body FROM tidemark_revision
-                    WHERE revision > ? ORDER BY revision
+                    SELECT revision, id, device, \(Self.body)
+                    FROM tidemark_revision AS r WHERE revision > ? ORDER BY revision
                     """
             ),
             arguments: [revision]
@@ -175,6 +181,14 @@ struct Recorder {
             )
         }
     }
+
+    /// A revision's change set as the log `r` has it, with the pieces of a long one.
+    static let body = """
+        r.body || coalesce((
+            SELECT group_concat(text, '') FROM (
+                SELECT text FROM tidemark_revision_rest AS p
+                WHERE p.revision = r.revision ORDER BY number)), '')
+        """
 
     private mutating func newIdentities(_ db: Database) throws -> [String: [IdentityPair]] {
         guard assignedCount != assigned.values.reduce(0, { $0 + $1.count }) else { return [:] }

@@ -15,6 +15,8 @@ public struct Counters: Hashable, Sendable {
         case sharedCommits = "shared commits"
         case unchanged, shortAnswers = "short answers"
         case askedInFull = "asked in full"
+        case told = "told unasked"
+        case longValues = "long values"
         case conflicts, accepted, retried
         case deviceCrashes = "device crashes"
         case serverCrashes = "server crashes"
@@ -63,9 +65,12 @@ public enum Profile: String, CaseIterable, Sendable {
     case storage
     /// Apps and the server migrate at any moment, besides the faults of network and crash.
     case schema
+    /// Devices listen, and are told what changes; some values are so long that change sets are kept
+    /// and read in pieces. Besides the faults of network and crash.
+    case live
 
     /// Whether messages get lost and the like.
-    var hasNetworkFaults: Bool { self == .all || self == .network || migrates }
+    var hasNetworkFaults: Bool { [.all, .network, .schema, .live].contains(self) }
     /// Whether tables are altered.
     var migrates: Bool { self == .schema }
     /// Whether the files of a seed are on disks that fail.
@@ -74,6 +79,10 @@ public enum Profile: String, CaseIterable, Sendable {
     }
     /// Whether requests of a seed wait for each other, and share a transaction.
     func hasGroups(seed: UInt64) -> Bool { seed.isMultiple(of: 5) }
+    /// Whether devices listen.
+    var hasListeners: Bool { self == .live }
+    /// Whether some values are long.
+    var hasLongValues: Bool { self == .live }
     /// Whether processes end.
     var hasCrashes: Bool { self != .network }
 
@@ -89,5 +98,6 @@ public enum Profile: String, CaseIterable, Sendable {
         let crash: [Counters.Name] = [.deviceCrashes, .serverCrashes]
         return always + (hasNetworkFaults ? network : []) + (hasCrashes ? crash : [])
             + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : [])
+            + (hasListeners ? [.told] : []) + (hasLongValues ? [.longValues] : [])
     }
 }

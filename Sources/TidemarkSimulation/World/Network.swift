@@ -61,6 +61,7 @@ extension World {
             note("request \(message.number) arrives", message.isCopy ? ", a copy" : "")
         }
         if group.count > 1 { counters[.sharedCommits] += 1 }
+        try listen()
         let answers = try serve(group, crash: crash)
         guard crash == .never else {
             note(crash == .beforeCommit ? "it is lost" : "its answer is lost")
@@ -69,6 +70,7 @@ extension World {
             return true
         }
         for (message, answer) in zip(group, answers) { reply(message, answer) }
+        try announce()
         return true
     }
 
@@ -144,11 +146,11 @@ extension World {
         return decisions.chance(50) ? .beforeCommit : .afterCommit
     }
 
-    private func isLost() -> Bool { !isHealed && decisions.chance(plan.lost) }
+    func isLost() -> Bool { !isHealed && decisions.chance(plan.lost) }
 
     /// How long a message takes: mostly some milliseconds, sometimes so long that later ones
     /// overtake it and the device has given up.
-    private func transit() -> Int64 {
+    func transit() -> Int64 {
         let isLate = !isHealed && decisions.chance(plan.late)
         return drawDelay(isLate ? 60_000_000 : 300_000)
     }
@@ -158,8 +160,9 @@ extension World {
         counters[.serverCrashes] += 1
         note("server crashes")
         server.isUp = false
-        // Nobody answers those that waited.
+        // Nobody answers those that waited, or tells anything to those who listened.
         gathered = []
+        listeners = Listeners(after: listeners)
         try recorder.take(.crashed(actor: "server"))
         let opensAnew = plan.drawsNewConnection(&decisions)
         try server.restart(opensAnew: opensAnew) { decisions.decide($0) }

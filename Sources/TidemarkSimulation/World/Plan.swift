@@ -30,6 +30,8 @@ struct Plan {
     let statementsMax: Int
     /// The records among which edits choose.
     let spread: Int
+    /// Percent of values that are long.
+    let longValues: Int
 
     init(_ decisions: inout Decisions, profile: Profile, hasDiskFaults: Bool) {
         decisions.begin(.plan)
@@ -48,6 +50,7 @@ struct Plan {
         statementWeights = Statements.all.map { _ in decisions.pick([1, 1, 0, 3]) }
         statementsMax = 1 + decisions.decide(4)
         spread = decisions.pick([1_000, 3, 6])
+        longValues = profile.hasLongValues ? decisions.pick([0, 5, 20]) : 0
         opensAnew = profile.hasCrashes ? decisions.pick([0, 0, 0, 0, 0, 0, 0, 50]) : 0
     }
 

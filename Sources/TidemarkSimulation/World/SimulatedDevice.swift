@@ -32,6 +32,10 @@ final class SimulatedDevice {
     var isUp = true
     /// Whether messages get through.
     var isReachable = true
+    /// How often its app has begun.
+    private(set) var starts = 0
+    /// What the app has heard last of the zone, and no sync has looked at.
+    var hint: Hint?
 
     /// The call to the disk that fails in the next step.
     var nextFault: (call: Int, isPower: Bool)?
@@ -74,6 +78,7 @@ final class SimulatedDevice {
             database.remove(transactionObserver: commits)
         }
         processes[Self.app].commits = nil
+        hint = nil
         guard opensAnew || storage.forgets else { return }
         try database.close()
         try storage.crash(fileName, decide: decide)
@@ -82,6 +87,7 @@ final class SimulatedDevice {
 
     /// The app's process begins: what `SyncEngine` does when it is made.
     func begin() throws {
+        starts += 1
         try prepare()
         let commits = CommitObserver()
         database.add(transactionObserver: commits, extent: .observerLifetime)
@@ -145,8 +151,10 @@ final class SimulatedDevice {
         processes[process].exchange = nil
         processes[process].round = SyncRound(
             limits: limits,
-            environment: virtual.environment
+            environment: virtual.environment,
+            told: process == Self.app ? hint?.change : nil
         ) { commits?.takeBoundaries() ?? [] }
+        if process == Self.app { hint = nil }
     }
 
     /// Ends the sync of a process.

@@ -15,6 +15,8 @@ final class SimulatedServer {
     }
 
     static let fileName = "zone"
+    /// The zone's name.
+    static let zone = "main"
     /// The server's clock stands at the run's beginning: no policy of these worlds asks it.
     static let now: Int64 = 1_767_312_000_000
 
@@ -181,12 +183,28 @@ final class SimulatedServer {
         return .success(ZoneAnswer(body: body))
     }
 
+    /// What has led from a revision to the latest one, for those who listen; nil when that is not
+    /// known, or not small.
+    func change(after base: ZoneRevision) throws -> ZoneChange? {
+        var change: ZoneChange?
+        try inTransaction { db in
+            let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
+            guard let head = try file.head(for: nil) else { return .rollback }
+            let outcome = try remembering(file, head) {
+                $0.change(after: base, at: head, limits: limits)
+            }
+            if case .answer(let found) = outcome { change = found }
+            return .rollback
+        }
+        return change
+    }
+
     /// Lets what lies in memory be judged, and loads what it lacks.
-    private func remembering(
+    private func remembering<Answer>(
         _ file: ReadRecent,
         _ head: ZoneHead,
-        _ judge: (RecentChangeSets) -> PullAnswer
-    ) throws -> PullAnswer {
+        _ judge: (RecentChangeSets) -> FromMemory<Answer>
+    ) throws -> FromMemory<Answer> {
         let outcome = judge(recent)
         guard case .load(let range) = outcome else { return outcome }
         recent.take(try file.changeSets(range, bytesMax: limits.catchUpBytesMax), at: head)
@@ -281,6 +299,14 @@ final class SimulatedServer {
         try read { try Int64.fetchOne($0, sql: "SELECT revision FROM tidemark_zone") ?? 0 }
     }
 
+    /// What the zone is at.
+    func reached() throws -> ZoneRevision {
+        let row = try read {
+            try Row.fetchOne($0, sql: "SELECT epoch, revision FROM tidemark_zone")
+        }
+        return ZoneRevision(zone: Self.zone, epoch: row?[0] ?? "", revision: row?[1] ?? 0)
+    }
+
     /// Runs SQL as another program would.
     func writeOutside(_ body: (Database) throws -> Void) throws {
         try database.writeWithoutTransaction { db in
@@ -297,7 +323,8 @@ final class SimulatedServer {
                 try read {
                     try String.fetchOne(
                         $0,
-                        sql: "SELECT body FROM tidemark_revision WHERE revision > ?",
+                        sql:
+                            "SELECT \(Recorder.body) FROM tidemark_revision AS r WHERE revision > ?",
                         arguments: [before]
                     )
                 }

@@ -32,6 +32,7 @@ extension World {
         case .finish:
             note("\(device.name) is even")
             device.endRound(process)
+        case .send(let outgoing) where outgoing.told != nil: takeTold(outgoing, device, process)
         case .send(let outgoing):
             requests += 1
             trace.add(outgoing.body)
@@ -63,13 +64,14 @@ extension World {
         do {
             let body = try answer.get()
             note("\(device.name) takes in answer \(message.number)")
-            if !message.isCut {
+            if !message.isCut, exchange.outgoing.told == nil {
                 try recorder.take(.delivered(device: device.name, request: message.number))
             }
             let events = try device.step(message.process) {
                 try $0.answered(body, to: exchange.outgoing, in: $1)
             }
             try count(events ?? [], body)
+            if exchange.outgoing.told != nil { counters[.told] += 1 }
             try recorder.stepped(device, "apply")
         } catch let error as TidemarkError {
             guard message.isCut || error.code != .invalidResponse else {

@@ -18,6 +18,8 @@ final class World {
         case arrive(Message)
         /// An answer, or the news that there will be none, reaches a process.
         case answer(Message, Result<[UInt8], TidemarkError>)
+        /// News reach a device that listens, on a connection.
+        case hear(device: Int, connection: Int, Hint)
         /// A process takes the next step of its sync.
         case advance(device: Int, process: Int, life: Int)
         /// A device's process begins again.
@@ -55,6 +57,8 @@ final class World {
     var requests = 0
     /// The requests that wait at the server for its next commit.
     var gathered: [Message] = []
+    /// Those who listen to the server's process.
+    var listeners = Listeners()
     /// Whether faults have stopped for good.
     var isHealed = false
 
@@ -157,6 +161,8 @@ final class World {
         case .act: return try act()
         case .arrive(let message): return try arrive(message)
         case .answer(let message, let answer): return try answered(message, answer)
+        case .hear(let device, let connection, let hint):
+            return try hear(hint, self[device], connection)
         case .advance(let device, let process, let life):
             guard self[device].processes[process].life == life else { return false }
             return try advance(self[device], process)
