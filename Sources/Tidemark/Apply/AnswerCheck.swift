@@ -98,15 +98,15 @@ struct AnswerCheck {
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_answered
-                SELECT s.ord, max(j.atom) FILTER (WHERE j.key = 'id' AND j.type = 'text'),
-                    max(j.atom) FILTER (WHERE j.key = 'revision' AND typeof(j.atom) = 'integer'),
-                    coalesce(max(j.type = 'true') FILTER (WHERE j.key = 'conflict'), 0),
-                    max(j.value) FILTER (WHERE j.key = 'reasons' AND j.type = 'array'),
-                    coalesce(max(CASE j.key WHEN 'id' THEN j.type <> 'text'
-                        WHEN 'revision' THEN j.type <> 'integer' OR typeof(j.atom) <> 'integer'
-                        WHEN 'conflict' THEN j.type NOT IN ('true', 'false')
-                        WHEN 'reasons' THEN j.type <> 'array' END), 0)
-                FROM temp.tidemark_staged_set AS s, json_each(s.json) AS j GROUP BY s.ord
+                SELECT ord, max(value) FILTER (WHERE name = 'id' AND type = 'text'),
+                    max(value) FILTER (WHERE name = 'revision' AND typeof(value) = 'integer'),
+                    coalesce(max(type = 'true') FILTER (WHERE name = 'conflict'), 0),
+                    max(value) FILTER (WHERE name = 'reasons' AND type = 'array'),
+                    coalesce(max(CASE name WHEN 'id' THEN type <> 'text'
+                        WHEN 'revision' THEN type <> 'integer' OR typeof(value) <> 'integer'
+                        WHEN 'conflict' THEN type NOT IN ('true', 'false')
+                        WHEN 'reasons' THEN type <> 'array' END), 0)
+                FROM temp.tidemark_staged_member WHERE tbl IS NULL GROUP BY ord
                 """
         ).execute()
     }

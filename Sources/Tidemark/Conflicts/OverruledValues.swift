@@ -15,7 +15,8 @@ struct OverruledValues {
     func keep(fromSet ord: Int, id: String) throws -> [SyncEvent] {
         let records = try String.fetchOne(
             db.cachedStatement(
-                sql: "SELECT json -> '$.overruled' FROM temp.tidemark_staged_set WHERE ord = ?"
+                sql:
+                    "SELECT value FROM temp.tidemark_staged_member WHERE ord = ? AND name = 'overruled' AND type = 'array'"
             ),
             arguments: [ord]
         )

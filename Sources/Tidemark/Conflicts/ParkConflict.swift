@@ -18,15 +18,16 @@ struct ParkConflict {
     func park(_ refused: [(ord: Int, id: String)]) throws -> [SyncEvent] {
         var reasons: [String: String] = [:]
         for item in refused {
-            reasons[item.id] = try String.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT coalesce(json -> '$.reasons', '[]') FROM temp.tidemark_staged_set
-                        WHERE ord = ?
-                        """
-                ),
-                arguments: [item.ord]
-            )
+            reasons[item.id] =
+                try String.fetchOne(
+                    db.cachedStatement(
+                        sql: """
+                            SELECT value FROM temp.tidemark_staged_member
+                            WHERE ord = ? AND name = 'reasons'
+                            """
+                    ),
+                    arguments: [item.ord]
+                ) ?? "[]"
         }
         let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
         return try park(reasons, truths: truths, withSent: false)

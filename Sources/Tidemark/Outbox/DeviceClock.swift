@@ -24,8 +24,8 @@ enum DeviceClock {
         let seen = try Int64.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT max(json ->> '$.time') FROM temp.tidemark_staged_set
-                    WHERE json_type(json, '$.time') = 'integer' AND typeof(json ->> '$.time') = 'integer'
+                    SELECT max(value) FROM temp.tidemark_staged_member
+                    WHERE name = 'time' AND type = 'integer' AND typeof(value) = 'integer'
                     """
             )
         )

@@ -19,11 +19,11 @@ extension ChangeSetStaging {
             "types is not an array of strings.",
             fix: fix,
             """
-            SELECT s.ord FROM temp.tidemark_staged_set AS s, json_each(s.json, '$.types') AS j
-            WHERE json_type(s.json, '$.types') <> 'array' OR j.type <> 'text'
-            UNION ALL
-            SELECT ord FROM temp.tidemark_staged_set
-            WHERE json_type(json, '$.types') <> 'array' LIMIT 1
+            SELECT m.ord FROM temp.tidemark_staged_member AS m
+            WHERE m.name = 'types' AND (m.type <> 'array' OR EXISTS (
+                SELECT 1 FROM json_each(iif(m.type = 'array', m.value, '[]')) AS j
+                WHERE j.type <> 'text'))
+            LIMIT 1
             """
         )
         try refuse(
@@ -31,9 +31,11 @@ extension ChangeSetStaging {
             "types lists a table that this zone or the change set does not have.",
             fix: fix,
             """
-            SELECT s.ord, j.value AS tbl FROM temp.tidemark_staged_set AS s, json_each(s.json, '$.types') AS j
-            LEFT JOIN temp.tidemark_staged_table AS t ON t.ord = s.ord AND t.tbl = j.value
-            WHERE t.tbl IS NULL AND j.value NOT IN (SELECT tbl FROM temp.tidemark_gone) LIMIT 1
+            SELECT m.ord, j.value AS tbl
+            FROM temp.tidemark_staged_member AS m, json_each(m.value) AS j
+            LEFT JOIN temp.tidemark_staged_member AS t ON t.ord = m.ord AND t.name = j.value
+            WHERE m.name = 'types' AND t.tbl IS NULL
+                AND j.value NOT IN (SELECT tbl FROM temp.tidemark_gone) LIMIT 1
             """
         )
         try refuse(
@@ -41,10 +43,9 @@ extension ChangeSetStaging {
             "The change set has a table that types does not list.",
             fix: fix,
             """
-            SELECT t.ord, t.tbl FROM temp.tidemark_staged_table AS t
-            JOIN temp.tidemark_staged_set AS s USING (ord)
-            WHERE json_type(s.json, '$.types') = 'array'
-                AND t.tbl NOT IN (SELECT value FROM json_each(s.json, '$.types')) LIMIT 1
+            SELECT t.ord, t.tbl FROM temp.tidemark_staged_member AS t
+            JOIN temp.tidemark_staged_member AS m ON m.ord = t.ord AND m.name = 'types'
+            WHERE t.tbl IS NOT NULL AND t.tbl NOT IN (SELECT value FROM json_each(m.value)) LIMIT 1
             """
         )
     }

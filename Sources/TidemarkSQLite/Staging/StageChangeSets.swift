@@ -98,7 +98,7 @@ package struct ChangeSetStaging {
         hashes[ord] ?? ContentHash.of(json)
     }
 
-    // MARK: Envelope
+    // MARK: Members
 
     /// `source` is a query for the elements of `json`.
     private func stageSets(_ source: String, of json: String) throws {
@@ -118,29 +118,27 @@ package struct ChangeSetStaging {
                     #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#
             )
         }
-        try refuseDuplicates(
+        let members = WireName.changeSetMembers.sorted().map { SQLText.literal($0) }
+        try stageOnce(
             """
-            SELECT s.ord, NULL AS tbl, NULL AS key, j.key AS name
+            INTO temp.tidemark_staged_member (ord, name, tbl, type, value)
+            SELECT s.ord, j.key, iif(j.key IN (\(members.joined(separator: ", "))), NULL, j.key),
+                j.type, j.value
             FROM temp.tidemark_staged_set AS s, json_each(s.json) AS j
-            GROUP BY s.ord, j.key HAVING count(*) > 1 LIMIT 1
-            """
+            """,
+            orRefuse: """
+                SELECT s.ord, j.key AS name
+                FROM temp.tidemark_staged_set AS s, json_each(s.json) AS j
+                GROUP BY s.ord, j.key HAVING count(*) > 1 LIMIT 1
+                """
         )
     }
 
     private func stageTables() throws {
-        let members = WireName.changeSetMembers.sorted().map { SQLText.literal($0) }
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO temp.tidemark_staged_table (ord, tbl, json)
-                SELECT s.ord, j.key, CASE j.type WHEN 'object' THEN j.value ELSE 'null' END
-                FROM temp.tidemark_staged_set AS s, json_each(s.json) AS j
-                WHERE j.key NOT IN (\(members.joined(separator: ", ")))
-                """
-        ).execute()
         if strangers == .dropped {
             try db.cachedStatement(
                 sql: """
-                    DELETE FROM temp.tidemark_staged_table
+                    DELETE FROM temp.tidemark_staged_member
                     WHERE tbl IN (SELECT tbl FROM temp.tidemark_gone)
                         AND tbl NOT IN (SELECT tbl FROM temp.tidemark_table)
                     """
@@ -151,30 +149,54 @@ package struct ChangeSetStaging {
             "This zone has no table of that name.",
             fix: "Use a synced table's name, exactly as it is spelled in CREATE TABLE.",
             """
-            SELECT t.ord, t.tbl FROM temp.tidemark_staged_table AS t
-            LEFT JOIN temp.tidemark_table AS k USING (tbl) WHERE k.tbl IS NULL LIMIT 1
+            SELECT ord, tbl FROM temp.tidemark_staged_member
+            WHERE tbl IS NOT NULL AND tbl NOT IN (SELECT tbl FROM temp.tidemark_table) LIMIT 1
             """
         )
         try refuseTypes()
+        try stageParts()
+    }
+
+    private func stageParts() throws {
+        // What is no object has no parts, and is refused.
+        let parts = """
+            FROM temp.tidemark_staged_member AS m, json_each(iif(m.type = 'object', m.value, '{}')) AS j
+            WHERE m.tbl IS NOT NULL
+            """
+        try stageOnce(
+            """
+            INTO temp.tidemark_staged_part (ord, tbl, member, type, value)
+            SELECT m.ord, m.tbl, j.key, j.type, j.value \(parts)
+            """,
+            orRefuse: """
+                SELECT m.ord, m.tbl, j.key AS name \(parts)
+                GROUP BY m.ord, m.tbl, j.key HAVING count(*) > 1 LIMIT 1
+                """
+        )
         try refuse(
             .malformedRequest,
             "A table's part has another form than create, update, delete, attributes.",
             fix:
                 "create, update and delete are arrays of keys; attributes is an object of objects.",
             """
-            SELECT t.ord, t.tbl FROM temp.tidemark_staged_table AS t
-            WHERE t.json = 'null' OR EXISTS (
-                SELECT 1 FROM json_each(t.json) AS m WHERE m.key NOT IN ('create', 'update', 'delete', 'attributes')
-                OR m.type <> CASE m.key WHEN 'attributes' THEN 'object' ELSE 'array' END
-            ) LIMIT 1
+            SELECT ord, tbl FROM temp.tidemark_staged_member WHERE tbl IS NOT NULL AND type <> 'object'
+            UNION ALL
+            SELECT ord, tbl FROM temp.tidemark_staged_part
+            WHERE member NOT IN ('create', 'update', 'delete', 'attributes')
+                OR type <> CASE member WHEN 'attributes' THEN 'object' ELSE 'array' END
+            LIMIT 1
             """
         )
-        try refuseDuplicates(
-            """
-            SELECT t.ord, t.tbl, NULL AS key, m.key AS name
-            FROM temp.tidemark_staged_table AS t, json_each(t.json) AS m
-            GROUP BY t.ord, t.tbl, m.key HAVING count(*) > 1 LIMIT 1
-            """
-        )
+    }
+
+    /// Inserts the members of objects, each under its name; where one is there twice, `duplicate`
+    /// finds it.
+    private func stageOnce(_ insertion: String, orRefuse duplicate: String) throws {
+        do {
+            try db.cachedStatement(sql: "INSERT \(insertion)").execute()
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            try refuseDuplicates(duplicate)
+            throw error
+        }
     }
 }

@@ -60,12 +60,12 @@ struct StagedBulk {
 
     private static func keysOfOutline(_ hasUnicodeEscapes: Bool) -> String {
         keys(
-            "t.ord, t.tbl, m.key, k.key",
-            list: "m.value",
+            "p.ord, p.tbl, p.member, k.key",
+            list: "p.value",
             hasUnicodeEscapes,
             from: """
-                temp.tidemark_staged_table AS t, json_each(t.json) AS m, json_each(m.value) AS k
-                WHERE m.key <> 'attributes'
+                temp.tidemark_staged_part AS p, json_each(p.value) AS k
+                WHERE p.member <> 'attributes'
                 """
         )
     }
@@ -90,10 +90,10 @@ struct StagedBulk {
         from: "json_each(?5) AS j LEFT JOIN temp.tidemark_table AS d ON d.tbl = ?2 ->> '$'"
     )
     private static let attributesOfOutline = attributes(
-        "t.ord, t.tbl, j.id",
+        "p.ord, p.tbl, j.id",
         from: """
-            temp.tidemark_staged_table AS t JOIN temp.tidemark_table AS d USING (tbl),
-            json_each(t.json, '$.attributes') AS j
+            temp.tidemark_staged_part AS p JOIN temp.tidemark_table AS d USING (tbl),
+            json_each(p.value) AS j WHERE p.member = 'attributes'
             """
     )
 

@@ -2,10 +2,14 @@ package import GRDB
 
 /// Where change sets lie between their JSON and their tables: a row a record, a row a cell.
 ///
-/// `tidemark_staged_set` holds a change set's outline as text, `tidemark_staged_key` and
-/// `tidemark_staged_attributes` what stands in it, `tidemark_staged` what it does to which
-/// record, `tidemark_staged_cell` the values, decoded to what SQLite stores. Both sides stage: the
-/// server what devices send, the device what the server answers and what its own outbox replays.
+/// SQLite parses a text anew in each statement that looks into it, so each is parsed once, and what
+/// follows reads rows. `tidemark_staged_set` holds a change set's outline as text,
+/// `tidemark_staged_member` its members, of which those that are tables have `tbl`, and
+/// `tidemark_staged_part` the members of these. `tidemark_staged_key` and
+/// `tidemark_staged_attributes` hold what stands in the parts, `tidemark_staged` what the change
+/// set does to which record, `tidemark_staged_cell` the values, decoded to what SQLite stores.
+/// Both sides stage: the server what devices send, the device what the server answers and what its
+/// own outbox replays.
 /// A record whose values are another's names that one in `cells`, instead of a copy.
 /// A device puts values of columns that only its file has aside in `tidemark_held` meanwhile; in
 /// `tidemark_group` it notes which captured changes, up to what number, become which change set.
@@ -15,8 +19,11 @@ package import GRDB
 package enum StagingTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY, json TEXT NOT NULL);
-        CREATE TEMP TABLE tidemark_staged_table (
-            ord INTEGER, tbl TEXT, json TEXT, PRIMARY KEY (ord, tbl)
+        CREATE TEMP TABLE tidemark_staged_member (
+            ord INTEGER, name TEXT, tbl TEXT, type TEXT, value, PRIMARY KEY (ord, name)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_staged_part (
+            ord INTEGER, tbl TEXT, member TEXT, type TEXT, value, PRIMARY KEY (ord, tbl, member)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_staged (
             rec INTEGER PRIMARY KEY,
@@ -73,7 +80,7 @@ package enum StagingTables {
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {
         for table in [
-            "staged_set", "staged_table", "staged_key", "staged_attributes",
+            "staged_set", "staged_member", "staged_part", "staged_key", "staged_attributes",
             "staged", "staged_cell", "answered", "confirmed", "assigned",
         ] {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()

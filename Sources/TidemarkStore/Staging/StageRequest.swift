@@ -55,11 +55,14 @@ extension StagedRequest {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT ord, json, json ->> '$.time' AS time, lower(json ->> '$.id') AS id, json_type(json, '$.id') AS id_type,
-                        json_type(json, '$.after') AS after_type,
-                        CASE json_type(json, '$.after') WHEN 'text' THEN json_array(json ->> '$.after')
-                            WHEN 'array' THEN json -> '$.after' ELSE '[]' END AS after
-                    FROM temp.tidemark_staged_set ORDER BY ord
+                    SELECT s.ord, s.json, t.value AS time, lower(i.value) AS id, i.type AS id_type,
+                        a.type AS after_type, CASE a.type WHEN 'text' THEN json_array(a.value)
+                            WHEN 'array' THEN a.value ELSE '[]' END AS after
+                    FROM temp.tidemark_staged_set AS s
+                    LEFT JOIN temp.tidemark_staged_member AS t ON t.ord = s.ord AND t.name = 'time'
+                    LEFT JOIN temp.tidemark_staged_member AS i ON i.ord = s.ord AND i.name = 'id'
+                    LEFT JOIN temp.tidemark_staged_member AS a ON a.ord = s.ord AND a.name = 'after'
+                    ORDER BY s.ord
                     """
             )
         )
@@ -108,8 +111,8 @@ extension StagedRequest {
         let ord = try Int.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT ord FROM temp.tidemark_staged_set WHERE json_type(json, '$.time') <> 'integer'
-                        OR (json ->> '$.time') NOT BETWEEN 0 AND \(HybridClock.timeMax) LIMIT 1
+                    SELECT ord FROM temp.tidemark_staged_member WHERE name = 'time' AND (type <> 'integer'
+                        OR value NOT BETWEEN 0 AND \(HybridClock.timeMax)) LIMIT 1
                     """
             )
         )
