@@ -39,6 +39,29 @@ import TidemarkTestSupport
         #expect(service.calls.map(\.zone) == [zone])
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `64 files that one process syncs with a server wait for none of each other`()
+        async throws
+    {
+        let meeting = Meeting(of: 64)
+        let service = ScriptedService { _, body in
+            await meeting.attend()
+            return body
+        }
+        try await TestServer.run(service) { server in
+            try await withThrowingTaskGroup { group in
+                for _ in 1...64 {
+                    group.addTask {
+                        let transport = try HTTPTransport(url: server.url)
+                        #expect(try await transport.sync(zone: "main", body: request) == request)
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+        #expect(service.calls.count == 64)
+    }
+
     @Test func `the server's errors reach the device as they were thrown`() async throws {
         let thrown = TidemarkError(
             .unknownColumn,
@@ -204,5 +227,35 @@ import TidemarkTestSupport
             #expect(error?.code == .unreachable)
             #expect(error?.message.contains("127.0.0.1:\(server.port)") == true)
         }
+    }
+}
+
+/// Where requests wait until all of them are there, or one gives up.
+private final class Meeting: Sendable {
+    private let size: Int
+    private let waiting = NIOLockedValueBox<[CheckedContinuation<Void, Never>]>([])
+
+    init(of size: Int) { self.size = size }
+
+    func attend() async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isComplete = waiting.withLockedValue { waiting in
+                    waiting.append(continuation)
+                    return waiting.count == size
+                }
+                if isComplete { end() }
+            }
+        } onCancel: {
+            end()
+        }
+    }
+
+    private func end() {
+        let all = waiting.withLockedValue { waiting in
+            defer { waiting = [] }
+            return waiting
+        }
+        for continuation in all { continuation.resume() }
     }
 }

@@ -10,8 +10,10 @@ struct HTTPExchange: Sendable {
     /// The largest error answer that is looked at, in bytes.
     private static let errorBytesMax = 1 << 20
 
-    /// The connections of the process; they live as long as it does.
-    private static let client = makeClient(connectionsMax: 8)
+    /// The connections of the process, to a server one for each of the files that sync with it.
+    ///
+    /// They live as long as the process does.
+    private static let client = makeClient(connectionsMax: 64)
     /// The connections on which the process listens, each held by one listener: they must not take
     /// those away on which it asks.
     static let listeners = makeClient(connectionsMax: 10_000)
@@ -25,8 +27,6 @@ struct HTTPExchange: Sendable {
         configuration.timeout.write = .seconds(60)
         // Less than a server's idle timeout, so that no request meets a connection about to close.
         configuration.connectionPool.idleTimeout = .seconds(20)
-        // One for each of the files that a process syncs with one server.
-        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
         // Whether and when to try again is for the session to say.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsMax

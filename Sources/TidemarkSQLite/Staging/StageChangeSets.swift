@@ -118,6 +118,10 @@ package struct ChangeSetStaging {
                     #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#
             )
         }
+        try stageMembers()
+    }
+
+    private func stageMembers() throws {
         let members = WireName.changeSetMembers.sorted().map { SQLText.literal($0) }
         try stageOnce(
             """
