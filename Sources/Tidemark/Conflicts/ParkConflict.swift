@@ -16,21 +16,23 @@ struct ParkConflict {
     ///
     /// What was sent along gets a verdict of its own.
     func park(_ refused: [(ord: Int, id: String)]) throws -> [SyncEvent] {
-        var reasons: [String: String] = [:]
-        for item in refused {
-            reasons[item.id] =
-                try String.fetchOne(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT value FROM temp.tidemark_staged_member
-                            WHERE ord = ? AND name = 'reasons'
-                            """
-                    ),
-                    arguments: [item.ord]
-                ) ?? "[]"
-        }
+        guard !refused.isEmpty else { return [] }
+        let told = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT ord, coalesce(reasons, '[]') FROM temp.tidemark_answered
+                    WHERE conflict
+                    """
+            )
+        )
+        let byOrd = Dictionary(uniqueKeysWithValues: told.map { ($0[0] as Int, $0[1] as String) })
+        let reasons = refused.map { ($0.id, byOrd[$0.ord] ?? "[]") }
         let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
-        return try park(reasons, truths: truths, withSent: false)
+        return try park(
+            Dictionary(uniqueKeysWithValues: reasons),
+            truths: truths,
+            withSent: false
+        )
     }
 
     /// Parks change sets that the server refused to look at, or never will, and all that depend on
