@@ -20,8 +20,14 @@ enum PushBenchmark: Benchmark {
                 goal: .speed(0.4),
                 against: ceilingName
             ) {
-                var job = try await job(setting, Workplace.Zone(), count, in: size)
                 let folder = try BenchFolder(in: setting.folder)
+                var job = try await job(setting, Workplace.Zone(), count, in: size)
+                if setting.postgres == nil {
+                    job = job.with("least push") {
+                        let paths = (device: folder.path(), server: folder.path())
+                        return try LeastPush(count, in: size, at: paths).run().seconds
+                    }
+                }
                 job.ceiling = {
                     if let address = setting.postgres {
                         return try insert(count, in: size, at: address)

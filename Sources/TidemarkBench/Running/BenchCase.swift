@@ -75,6 +75,23 @@ package struct BenchJob: Sendable {
         (self.ours, self.ceiling, self.finish) = (ours, ceiling, finish)
     }
 
+    /// The same job, which after each timed run also says how many seconds something else takes.
+    func with(
+        _ name: String,
+        seconds: @escaping @Sendable () throws -> Double
+    ) -> BenchJob {
+        var job = BenchJob(
+            ours: { [ours] way in
+                var sample = try await ours(way)
+                if way != .counted { sample.figures.append(Figure(name, try seconds(), .seconds)) }
+                return sample
+            },
+            finish: finish
+        )
+        job.ceiling = ceiling
+        return job
+    }
+
     /// The same job, with something that happens when all else is ended.
     func finally(_ more: @escaping @Sendable () async throws -> Void) -> BenchJob {
         BenchJob(ours: ours, ceiling: ceiling) { [finish] in
