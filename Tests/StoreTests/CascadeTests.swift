@@ -104,4 +104,26 @@ import TidemarkCore
         #expect(truth.isConflict == true && truth.ids("update", "player") == [2])
         #expect(truth.attributes("player", "2")?["name"] as? String == "Evi")
     }
+
+    @Test(arguments: Store.all)
+    func `A8: the truth of a refused creation names no id that somebody else will get`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(
+            store,
+            """
+            CREATE TABLE club (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE member (id INTEGER PRIMARY KEY, club_id INTEGER NOT NULL REFERENCES club, name TEXT);
+            INSERT INTO club VALUES (1, 'left'), (2, 'gone');
+            """
+        )
+        _ = try await zone.sync(at: 1, device: "a", #"{"club":{"delete":[2]}}"#)
+        let creation =
+            #"{"member":{"create":[-1],"attributes":{"-1":{"club_id":2,"name":"Eva"}}}}"#
+        let answer = try await zone.sync(at: 1, device: "b", creation)
+        let truth = try #require(answer.changeSets.last)
+        #expect(truth.rules == ["parentDeleted"])
+        #expect(truth.reasons.first?["key"] as? Int == -1)
+        #expect(truth.ids("delete", "member") == [-1])
+    }
 }

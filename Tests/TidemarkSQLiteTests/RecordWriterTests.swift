@@ -165,6 +165,25 @@ import TidemarkCore
         #expect(try bench.rows("SELECT id, v FROM t") == ["1 b", "2 a"])
     }
 
+    @Test(arguments: ["REPLACE", "IGNORE", "ROLLBACK"])
+    func `rule 22: what the table does about clashes takes no row of somebody else's along`(
+        clause: String
+    ) throws {
+        let bench = try StagingBench(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE ON CONFLICT \(clause))",
+            rows: "INSERT INTO t VALUES (1, 'work')"
+        )
+        for existing in [RecordWriter.Existing.refuse, .overwrite] {
+            #expect(throws: DatabaseError.self) {
+                try bench.apply(
+                    #"{"t":{"create":[-1],"attributes":{"-1":{"v":"work"}}}}"#,
+                    existing: existing
+                )
+            }
+        }
+        #expect(try bench.rows("SELECT * FROM t") == ["1 work"])
+    }
+
     @Test func `records that share a unique pair swap one half of it`() throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER NOT NULL, b TEXT NOT NULL, UNIQUE (a, b))",

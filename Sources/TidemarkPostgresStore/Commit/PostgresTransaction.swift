@@ -167,6 +167,7 @@ final class PostgresTransaction: StoreTransaction {
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
         try PostgresText.refuseMisfits(in: db)
+        try spellKeys()
         return request
     }
 
@@ -174,6 +175,7 @@ final class PostgresTransaction: StoreTransaction {
         guard let requests = try staged.stage(together: bodies, limits: limits) else { return nil }
         do {
             try PostgresText.refuseMisfits(in: db)
+            try spellKeys()
             return requests
         } catch is TidemarkError {
             // Whose body it is in is told when that is staged by itself.

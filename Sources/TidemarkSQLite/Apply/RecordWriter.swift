@@ -97,10 +97,11 @@ package struct RecordWriter {
                 targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
             conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
         }
-        let clash = planted(PlantedBug.evictsUniqueHolder) ? "OR REPLACE " : "OR ABORT "
+        // What the table says of clashes, ON CONFLICT REPLACE for instance, is for the app's writes.
+        let evicts = existing == .refuse && planted(PlantedBug.evictsUniqueHolder)
         try db.cachedStatement(
             sql: """
-                INSERT \(existing == .refuse ? clash : "")INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
+                INSERT OR \(evicts ? "REPLACE" : "ABORT") INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
                 SELECT \(values.joined(separator: ", ")) FROM \(pivot.inOrder) AS s WHERE true \(conflict)
                 """
         ).execute(arguments: [sets.number])

@@ -29,11 +29,20 @@ package struct ZoneTransaction: StoreTransaction {
     }
 
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
-        try staged.stage(body, limits: limits)
+        let request = try staged.stage(body, limits: limits)
+        try spellKeys()
+        return request
     }
 
     package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
-        try staged.stage(together: bodies, limits: limits)
+        guard let requests = try staged.stage(together: bodies, limits: limits) else { return nil }
+        do {
+            try spellKeys()
+            return requests
+        } catch is TidemarkError {
+            // Whose body it is in is told when that is staged by itself.
+            return nil
+        }
     }
 
     package func zone() throws -> ZoneState {

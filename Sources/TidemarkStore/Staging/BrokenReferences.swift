@@ -60,7 +60,7 @@ extension StagedRequest {
         }
         return ConflictReason(
             table: reference.table,
-            key: reference.key,
+            key: try toldKey(reference.table, reference.key, ord),
             columns: [reference.column],
             rule: .parentDeleted
         )

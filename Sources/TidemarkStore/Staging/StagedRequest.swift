@@ -71,4 +71,18 @@ package struct StagedRequest {
             arguments: [ord, table, key]
         ) ?? key
     }
+
+    /// The key under which the truth tells of a record: a refused creation's id was never given,
+    /// and will be somebody else's.
+    func toldKey(_ table: String, _ key: String, _ ord: Int) throws -> String {
+        try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT iif(operation = 'create', coalesce(old_key, key), key)
+                    FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND key = ?
+                    """
+            ),
+            arguments: [ord, table, key]
+        ) ?? key
+    }
 }

@@ -1,0 +1,133 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQLite
+import TidemarkStore
+
+/// One record, one spelling of its key.
+///
+/// PostgreSQL finds a row by what a type makes of a text: an upper-case UUID finds the one in lower
+/// case, '1.0' finds the numeric 1.00. The log is searched by the key's text. So a staged record
+/// that is about a row gets the key of that row as it is stored, before anything is judged; else
+/// what others did to it would not be found. Keys that can be spelled in one way only, as most are
+/// and as they come from a device that has the row, cost no question.
+extension PostgresTransaction {
+    func spellKeys() throws {
+        for table in schema.tables where table.keyKind != .integer {
+            guard let stored = self.table(table.name) else { continue }
+            let records = try doubtful(stored)
+            guard !records.isEmpty else { continue }
+            guard let found = try spellings(records, of: stored) else {
+                throw try unreadableKey(among: records, of: stored)
+            }
+            try respell(found, table)
+        }
+    }
+
+    /// A staged record whose key may not be spelled as it is stored.
+    private struct Doubtful {
+        let ord: Int
+        let key: String
+        /// Number, key and the values of the key's columns, JSON.
+        let json: String
+    }
+
+    private func doubtful(_ table: PostgresTable) throws -> [Doubtful] {
+        let isPlain = table.table.key.map {
+            "WHEN \(SQLText.literal($0)) THEN \(Self.isPlain(table, $0))"
+        }
+        return try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.ord, s.key, json_object('rec', s.rec, 'key', s.key, 'v', json((
+                        SELECT json_group_object(c.col,
+                            tidemark_postgres_text(\(PostgresText.written("c.value", "t.kind")), t.kind))
+                        FROM temp.tidemark_staged_cell AS c
+                            JOIN temp.tidemark_column AS k ON k.tbl = ?1 AND k.col = c.col
+                            JOIN temp.tidemark_postgres_type AS t ON t.tbl = ?1 AND t.col = c.col
+                        WHERE c.rec = s.rec AND k.key_position IS NOT NULL))) AS json
+                    FROM temp.tidemark_staged AS s WHERE s.tbl = ?1 AND EXISTS (
+                        SELECT 1 FROM temp.tidemark_staged_cell AS c
+                        WHERE c.rec = s.rec AND NOT CASE c.col \(isPlain.joined(separator: " ")) ELSE true END)
+                    """
+            ),
+            arguments: [table.table.name]
+        ).map { Doubtful(ord: $0["ord"], key: $0["key"], json: $0["json"]) }
+    }
+
+    /// The condition under which a staged value is spelled as its column stores it.
+    private static func isPlain(_ table: PostgresTable, _ column: String) -> String {
+        switch (table.kind(column), table.type(column)) {
+        case (.integer, _), (.boolean, _): "typeof(c.value) = 'integer'"
+        case (.real, _): "typeof(c.value) = 'real'"
+        case (.bytes, _): "typeof(c.value) = 'blob'"
+        case (.text, "text"): "typeof(c.value) = 'text'"
+        case (.text, "uuid"):
+            "c.value GLOB '\([8, 4, 4, 4, 12].map { String(repeating: "[0-9a-f]", count: $0) }.joined(separator: "-"))'"
+        default: "false"
+        }
+    }
+
+    /// Which of the records have another key in the table; nil where one of them cannot be a key.
+    private func spellings(_ records: [Doubtful], of table: PostgresTable) throws -> String? {
+        let spelling = PostgresStatement(
+            """
+            SELECT json_agg(json_build_array(s.rec, \(table.keyJSON("t"))))
+            FROM \(StagedSet.records(2)) JOIN \(table.name) AS t ON \(table.matches("t"))
+            WHERE $1::text IS NOT NULL AND s.key <> \(table.keyJSON("t"))
+            """,
+            [zoneName, "[\(records.map(\.json).joined(separator: ","))]"]
+        )
+        do {
+            let results = try pg.run([
+                PostgresStatement("SAVEPOINT spelling"), spelling,
+                PostgresStatement("RELEASE spelling"),
+            ])
+            return results[1][0][0] ?? "[]"
+        } catch let failure as PostgresFailure where pg.isUsable && failure.isAboutValues {
+            try pg.execute("ROLLBACK TO spelling; RELEASE spelling")
+            return nil
+        }
+    }
+
+    private func respell(_ found: String, _ table: SyncedTable) throws {
+        guard found != "[]" else { return }
+        do {
+            try db.cachedStatement(
+                sql: """
+                    UPDATE temp.tidemark_staged SET key = f.value ->> 1 FROM json_each(?) AS f
+                    WHERE tidemark_staged.rec = f.value ->> 0
+                    """
+            ).execute(arguments: [found])
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            throw TidemarkError(
+                .malformedRequest,
+                "A record appears twice in one change set, its key spelled in two ways.",
+                fix: "List each key once, in one of create, update and delete.",
+                place: .init(table: table.name)
+            )
+        }
+    }
+
+    /// The error that names the first key which the columns' types do not read.
+    private func unreadableKey(
+        among records: [Doubtful],
+        of table: PostgresTable
+    ) throws -> TidemarkError {
+        var suspects = records
+        while suspects.count > 1 {
+            let half = Array(suspects[..<(suspects.count / 2)])
+            let isReadable = try spellings(half, of: table) != nil
+            suspects = isReadable ? Array(suspects[half.count...]) : half
+        }
+        return TidemarkError(
+            .invalidKey,
+            "A key cannot be read as its columns' types in PostgreSQL.",
+            fix: "Give the record a key that the columns of the table take.",
+            place: .init(
+                changeSet: ChangeSetStaging.index(of: suspects[0].ord),
+                table: table.table.name,
+                key: suspects[0].key
+            )
+        )
+    }
+}
