@@ -48,6 +48,11 @@ enum Terminal {
         }
     }
 
+    /// Runs work that has files to take away, and cancels it when SIGINT or SIGTERM comes.
+    static func runInOrder(_ work: @escaping @Sendable () async throws -> Void) async throws {
+        try await run { try await Interruption.ending(work) }
+    }
+
     private static func exitCode(of error: TidemarkError) -> ExitCode {
         switch error.code {
         case .unreachable: ExitCode(4)

@@ -6,6 +6,8 @@ public struct Limits: Hashable, Sendable {
     public var responseBytesMax = 256 << 20
     /// The change sets of one request.
     public var changeSetsPerRequestMax = 10_000
+    /// The unanswered requests that one request names; the device has at most 16.
+    public var openLapsMax = 1_000
     /// The revisions of one answer, when the request names no `limit`.
     public var revisionsPerAnswerMax = 1_000
     /// The bytes of catch-up after which an answer ends with `more`.

@@ -138,7 +138,8 @@ public struct TidemarkServerApplication: Sendable {
                 configuration: .init(
                     additionalChannelHandlers: [
                         StalledWriteHandler(timeout: Self.stalledWriteTimeout),
-                        HangUpHandler(), FlushBeforeCloseHandler(),
+                        HangUpHandler(),
+                        FlushBeforeCloseHandler(timeout: Self.stalledWriteTimeout),
                     ],
                     idleTimeout: Self.idleTimeout
                 )

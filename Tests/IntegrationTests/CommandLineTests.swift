@@ -212,5 +212,119 @@ extension IntegrationTests {
             #expect(try await workshop.digest("cut.sqlite") == workshop.digest("big.sqlite"))
             try await server.stopped()
         }
+
+        @Test(arguments: [SIGINT, SIGTERM])
+        func `A12: a download that is told to stop is nobody else's to read and leaves nothing`(
+            signal: Int32
+        ) async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3(
+                "big.sqlite",
+                """
+                CREATE TABLE blobs (id INTEGER PRIMARY KEY, body BLOB);
+                WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 100)
+                INSERT INTO blobs SELECT i, randomblob(100000) FROM n;
+                """
+            )
+            let server = try await workshop.serve("big.sqlite")
+            let relay = TCPRelay(targetPort: server.port)
+            let url = "http://127.0.0.1:\(try await relay.start())"
+            let whole = workshop.path("whole.sqlite")
+            #expect(try await workshop.tidemark("device", "join", url, whole).status == 0)
+            // The next sync takes all rows anew, into the folder for temporary files.
+            try await workshop.sqlite3("whole.sqlite", "UPDATE tidemark_device SET stale = 1")
+            try FileManager.default.createDirectory(
+                at: workshop.folder.appending(path: "scratch"),
+                withIntermediateDirectories: false
+            )
+            for (arguments, folder, mark, mode) in [
+                (["device", "join", url, workshop.path("cut.sqlite")], "", "cut.sqlite", 0o700),
+                (["device", "sync", whole], "scratch", "tidemark-", 0o600),
+            ] {
+                relay.follow(RelayPlan([.stall(.down, after: 1_000_000)]))
+                let program = try workshop.start(
+                    Workshop.programs.appending(path: "tidemark").path,
+                    arguments,
+                    environment: ["TMPDIR": workshop.path("scratch")]
+                )
+                await relay.fault()
+                #expect(try Self.modes(of: mark, in: workshop.path(folder)) == [mode])
+                program.signalled(signal)
+                let cut = try await program.finished()
+                #expect(cut.status == 128 + signal, "\(cut.errors)")
+                #expect(try Self.modes(of: mark, in: workshop.path(folder)) == [])
+            }
+            #expect(
+                try await workshop.sqlite3("whole.sqlite", "SELECT count(*) FROM tidemark_lock")
+                    == "0"
+            )
+            try await relay.stop()
+            try await server.stopped()
+        }
+
+        /// Who may read what a folder has under names that contain a text.
+        private static func modes(of text: String, in folder: String) throws -> [Int] {
+            let names = try FileManager.default.contentsOfDirectory(atPath: folder)
+            return names.filter { $0.contains(text) }.map { name in
+                var info = stat()
+                return lstat("\(folder)/\(name)", &info) == 0 ? Int(info.st_mode & 0o777) : -1
+            }
+        }
+
+        @Test func `case 32: a rescue leaves the damaged file and all its neighbours as they are`()
+            async throws
+        {
+            let workshop = try Workshop()
+            let server = try await Self.serve(workshop)
+            try await workshop.join(server, "phone.sqlite")
+            try await workshop.sqlite3(
+                "phone.sqlite",
+                "UPDATE artists SET founded = 0 WHERE id = 1"
+            )
+            let damaged = workshop.path("phone.sqlite.damaged")
+            try FileManager.default.moveItem(atPath: workshop.path("phone.sqlite"), toPath: damaged)
+            let before = try Data(contentsOf: URL(filePath: damaged))
+            let others = ["damaged", "joining", "snapshot"].map { "app.sqlite.\($0)" }
+            for other in others { try workshop.write("mine", to: other) }
+            for file in ["phone.sqlite", "app.sqlite"] {
+                let rescued = try await workshop.tidemark(
+                    "device",
+                    "rescue",
+                    damaged,
+                    workshop.path(file)
+                )
+                #expect(rescued.status == 0, "\(rescued.errors)")
+                let founded = "SELECT founded FROM artists WHERE id = 1"
+                #expect(try await workshop.sqlite3(file, founded) == "0")
+                let status = try await workshop.json(
+                    "device",
+                    "status",
+                    workshop.path(file),
+                    "--json"
+                )
+                #expect(status["pendingChangeSets"] as? Int == 1)
+                // A second time there is a file.
+                let again = try await workshop.tidemark(
+                    "device",
+                    "rescue",
+                    damaged,
+                    workshop.path(file)
+                )
+                #expect(again.status == 1)
+                #expect(again.errors.contains("exists already"), "\(again.errors)")
+                #expect(try Data(contentsOf: URL(filePath: damaged)) == before)
+            }
+            for other in others {
+                let text = try String(contentsOfFile: workshop.path(other), encoding: .utf8)
+                #expect(text == "mine", "\(other)")
+            }
+            #expect(try workshop.files(with: "app.sqlite.") == others)
+            try await workshop.sync("phone.sqlite")
+            #expect(
+                try await workshop.sqlite3("music.sqlite", "SELECT founded FROM artists LIMIT 1")
+                    == "0"
+            )
+            try await server.stopped()
+        }
     }
 }

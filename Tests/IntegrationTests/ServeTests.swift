@@ -113,6 +113,58 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
+        @Test(
+            .enabled(if: Loopback.hasVersion6, "this machine has no ::1"),
+            arguments: ["[::1]:0", "::1:0"]
+        )
+        func `F5: an address of version 6 is listened on, and said as a URL has it`(
+            address: String
+        ) async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("z.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+            let server = try workshop.startTidemark([
+                "serve", workshop.path("z.sqlite"), "--listen", address,
+            ])
+            let line = try await server.line(with: "listening on http://[::1]:")
+            let url = try #require(line.split(separator: " ").last.map(String.init))
+            #expect(try await workshop.run("curl", "-sg", url + "/healthz").output == "ok\n")
+            try await server.killed()
+        }
+
+        @Test func `F5: a table that does not sync counts nowhere, at the server or on a device`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3(
+                "z.sqlite",
+                """
+                CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
+                INSERT INTO notes VALUES (1, 'first');
+                CREATE TABLE local (a, b);
+                INSERT INTO local VALUES (1, 2);
+                """
+            )
+            let server = try await workshop.serve([
+                "serve", workshop.path("z.sqlite"), "--exclude", "local",
+                "--listen", "127.0.0.1:0",
+            ])
+            try await workshop.join(server, "a.sqlite")
+            try await workshop.sqlite3(
+                "a.sqlite",
+                "CREATE TABLE mine (a); INSERT INTO mine VALUES (1)"
+            )
+            try await workshop.sync("a.sqlite")
+            try await workshop.expectEqual(server, "a.sqlite", "z.sqlite")
+            let schema = try await workshop.tidemark("schema", workshop.path("z.sqlite"))
+            #expect(schema.status == 0, "\(schema.errors)")
+            #expect(schema.output.contains("notes") && !schema.output.contains("local"))
+            // What is nobody's zone or device has all its tables.
+            try await workshop.sqlite3("plain.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+            let plain = try await workshop.tidemark("digest", workshop.path("plain.sqlite"))
+            #expect(plain.status == 0 && plain.output.contains("t "), "\(plain.errors)")
+            try await server.stopped()
+        }
+
         @Test
         func `Rule 20: what makes no sense exits 64, what is not there exits 1, with a reason`()
             async throws
@@ -125,6 +177,10 @@ extension IntegrationTests {
                 ["device", "resolve", "f", "1", "--accept", "--retry"],
                 ["device", "sync"], ["device", "fly"], ["relay"], ["digest"],
                 ["device", "sync", "f", "--every", "soon"],
+                ["device", "sync", "f", "--every", "nan"],
+                ["device", "sync", "f", "--every", "inf"],
+                ["device", "sync", "f", "--every", "1e30"],
+                ["device", "sync", "f", "--every", "0"],
             ] {
                 let result = try await workshop.startTidemark(arguments).finished()
                 #expect(result.status == 64, "\(arguments)")
@@ -172,5 +228,15 @@ extension IntegrationTests {
                 for word in words { #expect(text.contains(word), "\(word) in \(text)") }
             }
         }
+    }
+}
+
+/// What addresses this machine has of its own.
+enum Loopback {
+    /// Whether `::1` is one.
+    static var hasVersion6: Bool {
+        // Where there is no such file, the machine is no Linux, or has no IPv6.
+        let known = try? String(contentsOfFile: "/proc/net/if_inet6", encoding: .utf8)
+        return known?.contains("00000000000000000000000000000001") ?? false
     }
 }

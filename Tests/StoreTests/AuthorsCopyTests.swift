@@ -112,4 +112,35 @@ import TidemarkCore
         #expect(again.contains(#""3":{"__oldId__":-1}"#))
         #expect(!again.contains("Rhein") && !again.contains("tab"))
     }
+
+    @Test(arguments: Store.all)
+    func `rule 3: what a request brought comes back whole, however few revisions are kept`(
+        store: Store
+    ) async throws {
+        var limits = Limits.standard
+        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        let zone = try await Zone(store, Self.schema, limits: limits)
+        let tags = (1...5).map {
+            #"{"id":"6f6d3a4e-0000-4000-8000-00000000001\#($0)","#
+                + #""tag":{"create":["t\#($0)"],"attributes":{"t\#($0)":{"note":"n\#($0)"}}}}"#
+        }
+        // It does not become what was sent: a default is its name.
+        let team =
+            #"{"id":"6f6d3a4e-0000-4000-8000-000000000020","the team":{"create":[-1],"#
+            + #""attributes":{"-1":{"amount":0.5,"photo":null}}}}"#
+        let sets = (tags + [team]).joined(separator: ",")
+        let body = #"{"maxRevision":1,"device":"a","echo":"ids","changeSets":[\#(sets)]}"#
+        let answer = try await zone.sync(body)
+        #expect(try await zone.column("SELECT horizon FROM tidemark_zone") == ["6"])
+        #expect(answer.object["echo"] as? String == nil)
+        #expect(answer.object["fingerprint"] is String)
+        try #require(answer.revisions == [2, 3, 4, 5, 6, 7])
+        for number in 1...5 {
+            let tag = answer.changeSets[number - 1].attributes("tag", "t\(number)")
+            #expect(tag?["note"] as? String == "n\(number)")
+        }
+        let made = answer.changeSets[5].attributes("the team", "3")
+        #expect(made?["name"] as? String == "none")
+        #expect(made?["__oldId__"] as? Int == -1)
+    }
 }

@@ -114,4 +114,83 @@ import TidemarkCore
         let answer = try await zone.sync(at: 1, "{}", "{}", "{}")
         #expect(answer.changeSets.count == 3)
     }
+
+    @Test(arguments: Store.all)
+    func `Rule 21: a million of anything is refused with the limit, before it is looked at`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, BadRequest.schema)
+        let list = { (element: String, count: Int) in
+            Array(repeating: element, count: count).joined(separator: ",")
+        }
+        let id = #""6f6d3a4e-0000-4000-8000-000000000001""#
+        let sets = try await zone.refusal(
+            of: #"{"maxRevision":1,"changeSets":[\#(list("{}", 1_000_000))]}"#
+        )
+        #expect(sets?.code == .tooLarge)
+        #expect(sets?.message.contains("10000") == true)
+        for member in ["recall", "known"] {
+            let refusal = try await zone.refusal(
+                of: #"{"maxRevision":1,"\#(member)":[\#(list(id, 20_000))]}"#
+            )
+            #expect(refusal?.code == .malformedRequest)
+            #expect(refusal?.fix.contains("10000") == true)
+        }
+        let laps = try await zone.refusal(
+            of:
+                #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_001))],"next":\#(id)}}"#
+        )
+        #expect(laps?.code == .malformedRequest)
+        #expect(laps?.fix.contains("1000") == true)
+        let most = try await zone.refusal(
+            of:
+                #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_000))],"next":\#(id)}}"#
+        )
+        #expect(most == nil)
+    }
+
+    @Test(arguments: Store.all)
+    func `Rule 9: of 20,000 members that nobody knows, the first is named`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, BadRequest.schema)
+        let members = (0..<20_000).map { #""m\#($0)":"x""# }.joined(separator: ",")
+        let unknown = try await zone.refusal(of: #"{"maxRevision":1,\#(members)}"#)
+        #expect(unknown?.code == .malformedRequest)
+        #expect(unknown?.message == "The request has a member m0.")
+        let devices = Array(repeating: #""device":"d""#, count: 20_000).joined(separator: ",")
+        let twice = try await zone.refusal(of: #"{"maxRevision":1,\#(devices)}"#)
+        #expect(twice?.code == .duplicateName)
+    }
+
+    @Test(arguments: Store.all)
+    func `Rule 9: whatever is wrong with a change set, the refusal has its index and id`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, BadRequest.schema)
+        let id = "1111aaaa-2222-4333-8444-555555555555"
+        for members in [
+            #""walls":{}"#, #""types":["walls"]"#, #""tags":{},"tags":{}"#, #""time":-1"#,
+            #""after":5"#, #""tags":{"create":[],"create":[]}"#, #""tags":{"rename":[]}"#,
+            #""tags":{"create":[5]}"#, #""screens":{"create":[5]}"#,
+            #""tags":{"create":["q9"],"attributes":{"q9":{"nope":1}}}"#,
+            #""tags":{"create":["q9"],"attributes":{"q9":{"note":[]}}}"#,
+            #""counts":{"update":[1],"attributes":{"1":{"n":"many"}}}"#,
+        ] {
+            let refusal = try await zone.refusal(
+                of:
+                    #"{"maxRevision":1,"changeSets":[{},{"id":"\#(id.uppercased())",\#(members)}]}"#
+            )
+            #expect(refusal?.place.changeSet == 1, "\(members)")
+            #expect(refusal?.place.id == id, "\(members)")
+        }
+        let refusal = try await zone.refusal(
+            of:
+                #"{"maxRevision":1,"changeSets":[{"id":"\#(id)","tags":{"create":["q9"],"attributes":{"q9":{"nope":1}}}}]}"#
+        )
+        #expect(
+            refusal?.place
+                == .init(changeSet: 0, id: id, table: "tags", key: #""q9""#, column: "nope")
+        )
+    }
 }

@@ -22,9 +22,9 @@ import TidemarkCore
         #expect(!audience.isDue(listener))
     }
 
-    @Test func `D3: who comes back with what they were told last hears only what is newer`() {
+    @Test func `D3: who comes back hears what the zone is at, unless they were told that last`() {
         for (told, expected) in [
-            (nil, 7), (6, 7), (7, nil), (8, nil),
+            (nil, 7), (6, 7), (7, nil), (8, 7),
         ] as [(Int64?, Int64?)] {
             var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
             let listener = audience.join("main", .stays, told: told.map { revision($0) }) ?? 0
@@ -35,6 +35,17 @@ import TidemarkCore
         let listener = audience.join("main", .stays, told: revision(9, epoch: "old")) ?? 0
         _ = audience.committed(revision(7))
         #expect(audience.next(for: listener) == .moved(revision(7)), "another history")
+    }
+
+    @Test func `a listener ahead of a server that was put back hears where that is, and goes on`() {
+        var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
+        let listener = audience.join("main", .stays, told: revision(119), device: "anna") ?? 0
+        _ = audience.committed(revision(116))
+        #expect(audience.next(for: listener) == .moved(revision(116)))
+        #expect(audience.next(for: listener) == nil)
+        #expect(audience.committed(revision(117)) == [listener])
+        #expect(audience.next(for: listener) == .moved(revision(117)))
+        #expect(audience.next(for: listener) == nil)
     }
 
     @Test func `a message that was overtaken on its way is nobody's news`() {

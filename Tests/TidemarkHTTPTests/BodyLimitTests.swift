@@ -85,6 +85,21 @@ import TidemarkGzip
         }
     }
 
+    @Test func `a client that asks before it sends is told to go on, then answered`() async throws {
+        let head =
+            "POST /sync HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n"
+            + "Expect: 100-continue\r\n\r\n"
+        let service = ScriptedService()
+        try await TestServer.run(service, limits: limits) { server in
+            let told = try await server.exchange(head, until: "\r\n\r\n")
+            #expect(told == "HTTP/1.1 100 Continue\r\n\r\n")
+            // Who does not wait for it gets both.
+            let answer = try await server.exchange(head + "{}", until: "}\n")
+            #expect(answer.hasPrefix("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"))
+        }
+        #expect(service.calls.map(\.body) == [Array("{}".utf8)])
+    }
+
     @Test func `a gzip bomb counts by what it would become`() async throws {
         let service = ScriptedService()
         try await TestServer.run(service, limits: limits) { server in

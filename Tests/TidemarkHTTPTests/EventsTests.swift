@@ -75,8 +75,10 @@ import TidemarkTestSupport
             #expect(await other.revision() == 4)
             let strange = try await RawListener.open(server, lastEventID: "12")
             #expect(await strange.revision() == 4)
+            let ahead = try await RawListener.open(server, lastEventID: "\(epoch):119")
+            #expect(await ahead.revision() == 4, "the server may be an older copy of itself")
             try cluster.writeOutside("INSERT INTO notes (text) VALUES ('now')")
-            #expect(await even.revision() == 5)
+            for listener in [even, ahead] { #expect(await listener.revision() == 5) }
         }
     }
 

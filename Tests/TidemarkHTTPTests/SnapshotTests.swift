@@ -4,6 +4,7 @@ import NIOCore
 import Testing
 import TidemarkCore
 import TidemarkServer
+import TidemarkTestSupport
 
 /// The snapshot as a stream off the disk.
 @Suite struct SnapshotTests {
@@ -84,6 +85,27 @@ import TidemarkServer
             #expect(!answer.text.contains("secret.gz"))
             #expect(server.log.all.contains { $0.contains("secret.gz") })
             #expect(await service.releases.first { _ in true } == snapshot)
+        }
+    }
+
+    @Test func `a snapshot file that somebody removed is built again for whoever asks next`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
+            seed: "INSERT INTO notes VALUES (1, 'first')"
+        )
+        try await TestServer.run(cluster.service) { server in
+            #expect(try await server.send(.GET, "/snapshot").status == 200)
+            let names = try FileManager.default.contentsOfDirectory(atPath: cluster.folder.path)
+                .filter { $0.hasSuffix(".gz") }
+            #expect(names.count == 1)
+            for name in names {
+                try FileManager.default.removeItem(at: cluster.folder.appending(path: name))
+            }
+            let again = try await server.send(.GET, "/snapshot")
+            #expect(again.status == 200)
+            #expect(again.headers.first(name: "Tidemark-Revision") == "1")
         }
     }
 

@@ -167,4 +167,119 @@ import TidemarkPostgresStore
         #expect(rows == ["northn", "souths"])
         await store.close()
     }
+
+    /// The columns that are named when tables are to be adopted, and that nothing is made then.
+    private func refused(_ sql: String, zoneColumn: String? = nil) async throws -> [String] {
+        let database = try await TestDatabase()
+        try await database.connect().execute(sql)
+        var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        (options.adopts, options.zoneColumn) = (true, zoneColumn)
+        let error = await #expect(throws: UnsyncableSchema.self) {
+            try await PostgresStore(options)
+        }
+        let made = try await database.connect().column("SELECT to_regclass('tidemark.served')")
+        #expect(made == ["NULL"])
+        return (error?.problems ?? []).map { "\($0.table).\($0.column ?? "")" }
+    }
+
+    @Test func `A9: a zone column that is no text is named before anything is made`()
+        async throws
+    {
+        let named = try await refused(
+            """
+            CREATE TABLE house (tenant bigint, id bigint, PRIMARY KEY (tenant, id));
+            CREATE TABLE note (tenant varchar(20), id bigint, PRIMARY KEY (tenant, id));
+            CREATE TABLE room (tenant uuid, id bigint, PRIMARY KEY (tenant, id))
+            """,
+            zoneColumn: "tenant"
+        )
+        #expect(named == ["house.tenant", "room.tenant"])
+    }
+
+    @Test func `F5: a column to which different texts are the same is named with its collation`()
+        async throws
+    {
+        let named = try await refused(
+            """
+            CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+            CREATE TABLE tag (name text PRIMARY KEY, colour text COLLATE loose)
+            """
+        )
+        #expect(named == ["tag.colour"])
+    }
+
+    @Test func `F5: a table that a subscription writes is named, for no trigger sees its rows`()
+        async throws
+    {
+        let database = try await TestDatabase()
+        let program = try await database.connect()
+        try await program.execute(
+            "CREATE TABLE team (id bigint PRIMARY KEY); CREATE PUBLICATION own FOR TABLE team"
+        )
+        // To itself, and never at work.
+        try await program.execute(
+            """
+            CREATE SUBSCRIPTION own CONNECTION '\(database.address)' PUBLICATION own
+            WITH (enabled = false, create_slot = false, slot_name = NONE, copy_data = false)
+            """
+        )
+        var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        options.adopts = true
+        let error = await #expect(throws: UnsyncableSchema.self) {
+            try await PostgresStore(options)
+        }
+        #expect(error?.problems.map(\.table) == ["team"])
+        #expect(error?.problems.first?.reason.contains("subscription") == true)
+    }
+
+    @Test func `A9: rows whose columns have different collations are captured and edited`()
+        async throws
+    {
+        let database = try await TestDatabase()
+        try await database.connect().execute(
+            """
+            CREATE TABLE word (tenant text COLLATE "POSIX", a text COLLATE "C", b text COLLATE "POSIX",
+                c text COLLATE "C", d text COLLATE "POSIX", PRIMARY KEY (tenant, a, b));
+            INSERT INTO word VALUES ('main', 'p', 'q', 'r', 's')
+            """
+        )
+        var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        (options.adopts, options.zoneColumn) = (true, "tenant")
+        let store = try await PostgresStore(options)
+        try await database.writeOutside("UPDATE word SET d = 'psql'")
+        let seen = try await sync(store, at: 1, #"{}"#)
+        #expect(seen.text.contains(#""d":"psql""#))
+        let edit = #"{"word":{"update":[["p","q"]],"attributes":{"[\"p\",\"q\"]":{"c":"device"}}}}"#
+        let edited = try await sync(store, at: Int(seen.maxRevision), edit)
+        #expect(edited.revisions == [Int(seen.maxRevision) + 1])
+        #expect(try await database.connect().column("SELECT c || d FROM word") == ["devicepsql"])
+        await store.close()
+    }
+
+    @Test func `A9: tables with long names that begin alike are captured as what they are`()
+        async throws
+    {
+        let name = String(repeating: "x", count: 56)
+        let database = try await TestDatabase()
+        try await database.connect().execute(
+            """
+            CREATE TABLE \(name)a (id bigint PRIMARY KEY, n bigint);
+            CREATE TABLE \(name)b (id bigint PRIMARY KEY, t text)
+            """
+        )
+        var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
+        options.adopts = true
+        let store = try await PostgresStore(options)
+        try await database.writeOutside(
+            "INSERT INTO \(name)a VALUES (1, 1); INSERT INTO \(name)b VALUES (2, 'two')"
+        )
+        let answer = try await sync(store, at: 0, #"{}"#)
+        #expect(answer.changes == ["create \(name)a 1", "create \(name)b 2"])
+        // Another node finds the triggers to be the tables' own.
+        let other = try await PostgresStore(.init(address: database.address, newEpoch: UUID()))
+        let reached = try await store.latest(zone: "main")
+        #expect(try await other.latest(zone: "main") == reached)
+        await other.close()
+        await store.close()
+    }
 }

@@ -410,4 +410,30 @@ import TidemarkTestSupport
         #expect(revisions == ["true"], "dense")
         await cluster.close()
     }
+
+    @Test func `a table that psql makes while a node follows another one is not missed`()
+        async throws
+    {
+        let zone = try await PostgresZone()
+        let slow = try await zone.database.connect()
+        try await slow.execute("ALTER TABLE tag ADD COLUMN size bigint")
+        try await slow.execute("BEGIN; LOCK TABLE tag IN ROW EXCLUSIVE MODE")
+        async let opening = zone.node()
+        try await zone.untilSomebodyWaits()
+        try await zone.database.writeOutside(
+            """
+            CREATE TABLE medal (
+                zone text COLLATE "C" NOT NULL DEFAULT 'main', id bigint, PRIMARY KEY (zone, id));
+            INSERT INTO medal (id) VALUES (1)
+            """
+        )
+        try await slow.execute("COMMIT")
+        let node = try await opening
+        let body = Array(#"{"maxRevision":0}"#.utf8)
+        let answer = try Reply(try await node.sync(zone: "main", body: body))
+        #expect(node.schema.byName["tag"]?.columns.last?.name == "size")
+        #expect(node.schema.byName["medal"] != nil)
+        #expect(answer.changes == ["create medal 1"])
+        await node.close()
+    }
 }

@@ -100,7 +100,7 @@ import TidemarkTestSupport
             """
         )
         let node = try await cluster.node { _ in }
-        #expect(try await cluster.rows("SELECT layout FROM tidemark.served") == ["4"])
+        #expect(try await cluster.rows("SELECT layout FROM tidemark.served") == ["5"])
         let kept =
             "SELECT as_sent::int, (ids IS NOT NULL)::int FROM tidemark.verdict ORDER BY revision"
         #expect(try await cluster.rows(kept) == ["0|1"])

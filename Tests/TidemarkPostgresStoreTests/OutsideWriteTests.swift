@@ -130,7 +130,7 @@ import TidemarkPostgresStore
         #expect(reply.maxRevision == 1)
     }
 
-    @Test func `A9: rows that logical replication applies are captured like any`() async throws {
+    @Test func `A9: rows that a session writes as a replica are captured like any`() async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside(
             "SET LOCAL session_replication_role = replica; INSERT INTO team (id, name) VALUES (1, 'r')"

@@ -262,6 +262,80 @@ import TidemarkSQLiteStore
         #expect(set.ids("create", "players") == [81])
     }
 
+    @Test(arguments: ["4503599627370496", "9223372036854775807"])
+    func `A4: an id that no device can name, given and taken back, does not move the next one`(
+        id: String
+    ) async throws {
+        let zone = try TestZone(Self.schema)
+        try await zone.writeOutside("INSERT INTO players VALUES (\(id), 1, 'x')")
+        #expect(try await zone.refusal(of: #"{"maxRevision":1}"#)?.code == .unavailable)
+        try await zone.writeOutside("DELETE FROM players WHERE id = \(id)")
+        // AUTOINCREMENT remembers it all the same.
+        #expect(
+            try await zone.column("SELECT seq FROM sqlite_sequence WHERE name = 'players'") == [id]
+        )
+        let set = try #require(
+            try await zone.sync(at: 1, #"{"players":{"create":[-1,-2]}}"#).changeSets.last
+        )
+        #expect(set.ids("create", "players") == [4, 5])
+    }
+
+    @Test func `A4: where no id is left a new record is refused, and everything else goes on`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema)
+        try await zone.writeOutside("INSERT INTO players VALUES (4503599627370493, 1, 'x')")
+        let create = #"{"players":{"create":[-1,-2]}}"#
+        let last = try #require(try await zone.sync(at: 1, create).changeSets.last)
+        #expect(last.ids("create", "players") == [4_503_599_627_370_494, 4_503_599_627_370_495])
+        let before = try await zone.content()
+        for keys in ["-3", "-3,-4"] {
+            let body = #"{"maxRevision":3,"changeSets":[{"players":{"create":[\#(keys)]}}]}"#
+            let refusal = try #require(try await zone.refusal(of: body))
+            #expect(refusal.code == .unavailable)
+            #expect(refusal.place.table == "players")
+        }
+        #expect(try await zone.content() == before)
+        #expect(try await zone.sync(at: 3, #"{"teams":{"create":[-1]}}"#).revisions == [4])
+    }
+
+    @Test(arguments: [
+        """
+        ALTER TABLE notes RENAME TO notes_old; CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
+        INSERT INTO notes SELECT id, upper(text) FROM notes_old;
+        """,
+        """
+        ALTER TABLE notes RENAME TO aside; ALTER TABLE memos RENAME TO notes;
+        ALTER TABLE aside RENAME TO memos;
+        """,
+    ])
+    func `a table that took another one's name begins a new history, and is captured under it`(
+        sql: String
+    ) async throws {
+        let zone = try TestZone(
+            """
+            CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
+            CREATE TABLE memos (id INTEGER PRIMARY KEY, text TEXT);
+            INSERT INTO notes VALUES (1, 'note'); INSERT INTO memos VALUES (1, 'memo');
+            """
+        )
+        let before = try await zone.sync(at: 1)
+        try await zone.writeOutside(sql)
+        let after = try await zone.sync(at: 1)
+        #expect(after.epoch != before.epoch)
+        let print = after.object["fingerprint"] as? String
+        #expect(print != before.object["fingerprint"] as? String)
+        let astray = """
+            SELECT name FROM sqlite_master WHERE type = 'trigger' AND name NOT LIKE '%_' || tbl_name
+            """
+        #expect(try await zone.column(astray).isEmpty)
+        let revision = Int64(try #require(after.maxRevision))
+        try await zone.writeOutside("UPDATE notes SET text = 'new' WHERE id = 1")
+        let sets = try await zone.sync(at: revision).changeSets
+        #expect(sets.map(\.types) == [["notes"]])
+        #expect(sets.first?.ids("update", "notes") == [1])
+    }
+
     @Test func `rule 17: a table that was rebuilt with other rows has their fingerprint`()
         async throws
     {

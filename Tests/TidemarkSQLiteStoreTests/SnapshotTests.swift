@@ -33,10 +33,15 @@ import TidemarkServer
         await zone.store.releaseSnapshot(file)
     }
 
+    /// All that snapshots have put into the zone's folder.
     private static func leftovers(_ zone: TestZone) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: zone.folder.path).filter {
             $0.contains("snapshot")
         }
+    }
+
+    private static func files(_ zone: TestZone) throws -> [String] {
+        try leftovers(zone).filter { $0.hasSuffix(".gz") }
     }
 
     @Test func `F5: a snapshot holds every synced row, value for value, and says what it is`()
@@ -115,7 +120,7 @@ import TidemarkServer
             try await group.waitForAll()
         }
         #expect(try await zone.store.state().revision == 91)
-        #expect(try Self.leftovers(zone).count <= 2, "the latest, and the one in use last")
+        #expect(try Self.files(zone).count <= 2, "the latest, and the one in use last")
     }
 
     @Test
@@ -143,8 +148,30 @@ import TidemarkServer
         #expect(try await store.snapshot(zone: "main", tag: old.tag) == nil)
         #expect(try await store.snapshot(zone: "main", tag: new.tag) == new)
         await store.releaseSnapshot(new)
-        #expect(try Self.leftovers(zone).count == 2)
+        #expect(try Self.files(zone).count == 2)
         try await store.close()
+        #expect(try Self.leftovers(zone) == [])
+    }
+
+    @Test func `Rule 21: what a killed server left goes, a living one's file stays, by no number`()
+        async throws
+    {
+        let zone = try TestZone(Self.schema, excluding: ["local"])
+        let file = try await zone.store.snapshot(zone: "main", since: nil)
+        // In a container all servers have the number 1.
+        let number = ProcessInfo.processInfo.processIdentifier
+        for name in [
+            ".zone.sqlite.snapshot-\(number)-e-1-s-1.gz", ".zone.sqlite.snapshot-dead.1-1.gz",
+            ".zone.sqlite.snapshot-dead.2-2.gz.sqlite", ".tidemark-snapshots-dead.lock",
+        ] {
+            try Data().write(to: zone.folder.appending(path: name))
+        }
+        let other = try EmbeddedStore(servedFile: zone.path)
+        #expect(try Self.leftovers(zone).count == 2, "a file, and that it is somebody's")
+        try await other.close()
+        #expect(FileManager.default.fileExists(atPath: file.path))
+        await zone.store.releaseSnapshot(file)
+        try await zone.store.close()
         #expect(try Self.leftovers(zone) == [])
     }
 

@@ -96,6 +96,59 @@ import TidemarkStore
         #expect(try await Self.answers(group, besides: unique).answers != nil)
     }
 
+    /// What is answered in a zone whose rows somebody has changed behind the triggers' back.
+    private static func told(
+        _ handle:
+            @escaping @Sendable (ZoneTransaction) throws -> [Result<ZoneAnswer, any Error>]?
+    ) async throws -> [String] {
+        let path = try TestZone.newFolder().appending(path: "zone.sqlite").path
+        try await DatabaseQueue(path: path).write { try $0.execute(sql: schema) }
+        let epoch = try #require(UUID(uuidString: "6f6d3a4e-0000-4000-8000-000000000000"))
+        let store = try EmbeddedStore(path: path, newEpoch: epoch)
+        let tables = store.schema
+        try await store.close()
+        return try await DatabaseQueue(path: path).write { db in
+            try EngineConnection.prepare(db, schema: tables)
+            let transaction = try ZoneTransaction(db, schema: tables, now: 1_000)
+            try transaction.establishFingerprint()
+            try db.execute(
+                sql: """
+                    UPDATE tidemark_state SET applying = 1;
+                    UPDATE player SET name = 'behind';
+                    UPDATE tidemark_state SET applying = 0;
+                    """
+            )
+            let answers = try #require(try handle(transaction))
+            return try answers.map { String(decoding: try $0.get().body, as: UTF8.self) }
+        }
+    }
+
+    @Test func `rule 17: what is written after a recomputation carries on what that has found`()
+        async throws
+    {
+        let set =
+            #"{"id":"6f6d3a4e-0000-4000-8000-000000000001","#
+            + #""team":{"update":[1],"attributes":{"1":{"name":"Ulm"}}}}"#
+        let group = [
+            ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"a"}"#.utf8)),
+            ZoneRequest(
+                .fingerprints,
+                body: Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8)
+            ),
+            ZoneRequest(
+                .sync,
+                body: Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8)
+            ),
+        ]
+        let together = try await Self.told { try GroupHandler().handle(group, planning: $0) }
+        let inTurn = try await Self.told { try GroupHandler().handle(group, in: $0) }
+        #expect(together == inTurn)
+        let prints = together.map {
+            $0.components(separatedBy: #""fingerprint":""#).last?.prefix(32)
+        }
+        #expect(prints.count == 3 && Set(prints).count == 3)
+    }
+
     @Test func `nothing is written together where an app's trigger acts on it`() async throws {
         let trigger = """
             CREATE TRIGGER touch AFTER INSERT ON team BEGIN

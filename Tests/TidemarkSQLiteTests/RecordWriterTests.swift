@@ -156,6 +156,83 @@ import TidemarkCore
         #expect(try bench.rows("SELECT id, folded FROM t") == ["1 b", "2 a"])
     }
 
+    private static let slugsAreSwapped =
+        #"{"doc":{"update":[1,2],"attributes":{"1":{"body":"{\"slug\":\"b\"}"},"2":{"body":"{\"slug\":\"a\"}"}}}}"#
+    private static let slugsAreNew =
+        #"{"doc":{"update":[1,2],"attributes":{"1":{"body":"{\"slug\":\"d\"}"},"2":{"body":"{\"slug\":\"e\"}"}}}}"#
+    private static let onePassesItsSlugOn =
+        #"{"doc":{"create":[9],"delete":[1],"attributes":{"9":{"body":"{\"slug\":\"d\"}"}}}}"#
+    private static let oneIsReplaced =
+        #"{"doc":{"create":[9],"delete":[1],"attributes":{"9":{"body":"{\"slug\":\"f\"}"}}}}"#
+    private static let slugs = "SELECT id, body ->> 'slug' FROM doc ORDER BY id"
+
+    /// Documents whose JSON makes a unique value.
+    private func documents(_ columns: String, _ index: String) throws -> StagingBench {
+        try StagingBench(
+            "CREATE TABLE doc (id INTEGER PRIMARY KEY, body TEXT NOT NULL\(columns)); \(index)",
+            rows: #"""
+                INSERT INTO doc (id, body)
+                VALUES (1, '{"slug":"a"}'), (2, '{"slug":"b"}'), (3, '{"slug":"c"}')
+                """#
+        )
+    }
+
+    @Test(arguments: [
+        (", slug TEXT AS (json_extract(body, '$.slug')) UNIQUE", ""),
+        (", slug TEXT AS (body ->> 'slug') STORED UNIQUE, CHECK (json_valid(body))", ""),
+        (", CHECK (body ->> 'slug' > '')", "CREATE UNIQUE INDEX i ON doc (body ->> 'slug')"),
+    ])
+    func `documents change, and pass on the unique value that their JSON makes`(
+        columns: String,
+        index: String
+    ) throws {
+        let bench = try documents(columns, index)
+        try bench.apply(Self.slugsAreSwapped)
+        #expect(try bench.rows(Self.slugs) == ["1 b", "2 a", "3 c"])
+        try bench.apply(Self.slugsAreNew)
+        #expect(try bench.rows(Self.slugs) == ["1 d", "2 e", "3 c"])
+        try bench.apply(Self.onePassesItsSlugOn)
+        #expect(try bench.rows(Self.slugs) == ["2 e", "3 c", "9 d"])
+    }
+
+    @Test(arguments: [
+        (", slug TEXT AS (body ->> 'slug') NOT NULL UNIQUE", ""),
+        ("", "CREATE UNIQUE INDEX i ON doc (substr(body, 10, 1))"),
+    ])
+    func `documents change where no other text makes a unique value`(
+        columns: String,
+        index: String
+    ) throws {
+        let bench = try documents(columns, index)
+        try bench.apply(Self.slugsAreNew)
+        #expect(try bench.rows(Self.slugs) == ["1 d", "2 e", "3 c"])
+        try bench.apply(Self.oneIsReplaced)
+        #expect(try bench.rows(Self.slugs) == ["2 e", "3 c", "9 f"])
+        let error = #expect(throws: DatabaseError.self) {
+            try bench.apply(
+                #"{"doc":{"update":[2,3],"attributes":{"2":{"body":"{\"slug\":\"x\"}"},"3":{"body":"{\"slug\":\"x\"}"}}}}"#
+            )
+        }
+        #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE)
+    }
+
+    @Test func `two documents swap places where no other text makes their unique slugs`() throws {
+        let bench = try StagingBench(
+            """
+            CREATE TABLE doc (id INTEGER PRIMARY KEY, place INTEGER NOT NULL UNIQUE, body TEXT NOT NULL,
+                slug TEXT AS (body ->> 'slug') NOT NULL UNIQUE);
+            """,
+            rows: #"""
+                INSERT INTO doc (id, place, body)
+                VALUES (1, 10, '{"slug":"a"}'), (2, 20, '{"slug":"b"}')
+                """#
+        )
+        try bench.apply(
+            #"{"doc":{"update":[1,2],"attributes":{"1":{"place":20,"body":"{\"slug\":\"c\"}"},"2":{"place":10}}}}"#
+        )
+        #expect(try bench.rows("SELECT id, place, slug FROM doc") == ["1 20 c", "2 10 b"])
+    }
+
     @Test func `a swap works when the unique index is on an expression`() throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT); CREATE UNIQUE INDEX i ON t (lower(v))",
@@ -182,6 +259,47 @@ import TidemarkCore
             }
         }
         #expect(try bench.rows("SELECT * FROM t") == ["1 work"])
+    }
+
+    @Test(arguments: [RecordWriter.Existing.refuse, .overwrite])
+    func `the one address that counts changes, whichever comes first`(
+        existing: RecordWriter.Existing
+    ) throws {
+        for (old, new) in [(1, 2), (2, 1)] {
+            let bench = try StagingBench(
+                """
+                CREATE TABLE t (id INTEGER PRIMARY KEY, person INTEGER NOT NULL, counts INTEGER NOT NULL);
+                CREATE UNIQUE INDEX i ON t (person) WHERE counts;
+                """,
+                rows: "INSERT INTO t VALUES (\(old), 7, 1), (\(new), 7, 0)"
+            )
+            let attributes = #"{"\#(old)":{"counts":0},"\#(new)":{"counts":1}}"#
+            try bench.apply(
+                #"{"t":{"update":[1,2],"attributes":\#(attributes)}}"#,
+                existing: existing
+            )
+            #expect(try bench.rows("SELECT id, person FROM t WHERE counts") == ["\(new) 7"])
+            #expect(try bench.rows("SELECT count(*) FROM t WHERE person = 7") == ["2"])
+        }
+    }
+
+    @Test func `who comes back takes the name of one that is put away in the same change set`()
+        throws
+    {
+        let bench = try StagingBench(
+            """
+            CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT, gone TEXT);
+            CREATE UNIQUE INDEX i ON t (mail) WHERE gone IS NULL;
+            """,
+            rows: "INSERT INTO t VALUES (1, 'a', NULL)"
+        )
+        try bench.apply(
+            """
+            {"t":{"create":[-1],"update":[1],"attributes":{
+                "-1":{"mail":"a"},"1":{"gone":"2026-11-23"}}}}
+            """
+        )
+        #expect(try bench.rows("SELECT id, mail FROM t ORDER BY gone IS NULL") == ["1 a", "-1 a"])
     }
 
     @Test func `records that share a unique pair swap one half of it`() throws {

@@ -15,6 +15,18 @@ import TidemarkStore
         )
     }
 
+    /// What a build makes.
+    private static func built(_ revision: Int64, at path: String) throws -> SnapshotFile {
+        try Data().write(to: URL(filePath: path))
+        return SnapshotFile(
+            path: path,
+            byteCount: 0,
+            epoch: "e",
+            revision: revision,
+            hash: "\(revision)"
+        )
+    }
+
     @Test func `Rule 21, case 59: a file left behind stays for its time after its last use`() {
         var shelf = SnapshotShelf(keptMilliseconds: 100)
         let (old, new) = (Self.file(1), Self.file(2))
@@ -67,8 +79,25 @@ import TidemarkStore
         await #expect(throws: DiskFull.self) {
             try await cache.snapshot(at: state) { _ in throw DiskFull() }
         }
-        let file = try await cache.snapshot(at: state) { _ in Self.file(1) }
-        #expect(file == Self.file(1))
+        let file = try await cache.snapshot(at: state) { try Self.built(1, at: $0) }
+        #expect(file?.revision == 1)
+        await cache.clear()
+    }
+
+    @Test func `a file that somebody has removed is built again, and its rest is nobody's`()
+        async throws
+    {
+        let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone")
+        let build: SnapshotCache.Build = { try Self.built(1, at: $0) }
+        let first = try #require(try await cache.snapshot(at: Self.state(1), build: build))
+        try FileManager.default.removeItem(atPath: first.path)
+        #expect(await cache.snapshot(tag: first.tag) == nil)
+        let again = try #require(try await cache.snapshot(at: Self.state(1), build: build))
+        await cache.release(first)
+        #expect(again.path != first.path)
+        #expect(FileManager.default.fileExists(atPath: again.path))
+        #expect(await cache.snapshot(tag: first.tag) == again)
+        await cache.clear()
     }
 
     /// A build that ends when it is told to, and the states for which it was begun.
@@ -77,10 +106,10 @@ import TidemarkStore
         private var waiting: [CheckedContinuation<Void, Never>] = []
         private var isOpen = false
 
-        func build(_ revision: Int64) async -> SnapshotFile {
+        func build(_ revision: Int64, at path: String) async throws -> SnapshotFile {
             begun += 1
             if !isOpen { await withCheckedContinuation { waiting.append($0) } }
-            return SnapshotShelfTests.file(revision)
+            return try SnapshotShelfTests.built(revision, at: path)
         }
 
         func open() {
@@ -100,11 +129,11 @@ import TidemarkStore
         let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone")
         let yard = Yard()
         func asked(at revision: Int64) async throws -> Int64? {
-            try await cache.snapshot(at: Self.state(revision), behind: 10) { _ in
-                await yard.build(revision)
+            try await cache.snapshot(at: Self.state(revision), behind: 10) {
+                try await yard.build(revision, at: $0)
             }?.revision
         }
-        let first = try await cache.snapshot(at: Self.state(1)) { _ in Self.file(1) }
+        let first = try await cache.snapshot(at: Self.state(1)) { try Self.built(1, at: $0) }
         #expect(first?.revision == 1)
         #expect(try await asked(at: 6) == 1)
         // The build that these two begin does not end yet.
@@ -116,9 +145,40 @@ import TidemarkStore
         await cache.clear()
     }
 
+    @Test func `a busy zone builds one file at a time, and who came meanwhile shares the next`()
+        async throws
+    {
+        let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self)
+        let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone") {
+            arrived.yield()
+            return 0
+        }
+        let yard = Yard()
+        var arrival = arrivals.makeAsyncIterator()
+        let first = Task {
+            try await cache.snapshot(at: Self.state(1)) { try await yard.build(1, at: $0) }
+        }
+        _ = await arrival.next()
+        let others = (Int64(2)...5).map { revision in
+            Task {
+                try await cache.snapshot(at: Self.state(revision)) {
+                    try await yard.build(5, at: $0)
+                }
+            }
+        }
+        for _ in others { _ = await arrival.next() }
+        // Who has arrived waits by the time that the cache answers something else.
+        #expect(await cache.snapshot(tag: "none") == nil)
+        await yard.open()
+        #expect(try await first.value?.revision == 1)
+        for other in others { #expect(try await other.value?.revision == 5) }
+        #expect(await yard.begun == 2)
+        await cache.clear()
+    }
+
     @Test func `a store that closes waits for the build for which nobody waits`() async throws {
         let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone")
-        _ = try await cache.snapshot(at: Self.state(1)) { _ in Self.file(1) }
+        _ = try await cache.snapshot(at: Self.state(1)) { try Self.built(1, at: $0) }
         let path = NSTemporaryDirectory() + "tidemark-\(UUID()).gz"
         _ = try await cache.snapshot(at: Self.state(2), behind: 1) { _ in
             try Data().write(to: URL(filePath: path))

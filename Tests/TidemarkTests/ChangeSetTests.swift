@@ -217,6 +217,27 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 3 (done)"]])
     }
 
+    @Test func `rule 2: a statement that failed in a transaction does not split the next one`()
+        async throws
+    {
+        let anna = try await Self.device()
+        try await anna.database.write { db in
+            try db.execute(sql: "UPDATE notes SET done = 1 WHERE id = 1")
+            // Captured before SQLite finds that there is no such list, and undone.
+            #expect(throws: DatabaseError.self) {
+                try db.execute(sql: "INSERT INTO notes (list_id, text) VALUES (77, 'rake')")
+            }
+        }
+        try await anna.write(
+            "UPDATE notes SET done = 1 WHERE id = 2; UPDATE notes SET done = 1 WHERE id = 3"
+        )
+        try await anna.engine.sync()
+        #expect(
+            try anna.lastSent
+                == [["update notes 1 (done)"], ["update notes 2 (done)", "update notes 3 (done)"]]
+        )
+    }
+
     @Test func `A2: whatever waits, one round is one request`() async throws {
         let anna = try await Self.device()
         for id in 1...3 { try await anna.write("UPDATE notes SET done = 1 WHERE id = \(id)") }

@@ -79,6 +79,63 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT max(id) FROM notes") == ["20"])
     }
 
+    @Test func `A15: a snapshot of another history is overtaken by a process, and nothing doubles`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema)
+        let first = try await cluster.device("anna")
+        let second = try await first.reopened(environment: .ignoringLocks)
+        let transport = OvertakenTransport(wrapping: first.transport)
+        let anna = try await Self.engine(on: first, over: transport)
+        try await cluster.restore(nil)
+        transport.whileSnapshotTravels {
+            try await second.engine.sync()
+            try await second.write("INSERT INTO notes (text) VALUES ('meanwhile')")
+            try await second.engine.sync()
+        }
+        try await anna.sync()
+        #expect(transport.isOvertaken)
+        try await cluster.converge(second)
+        let counts = "SELECT count(*), count(DISTINCT text) FROM notes"
+        #expect(try await cluster.rows(counts) == ["1|1"])
+    }
+
+    @Test func `A15: a snapshot that a process overtakes takes no revision back`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (1, '0')")
+        let first = try await cluster.device("anna")
+        let second = try await first.reopened(environment: .ignoringLocks)
+        let transport = OvertakenTransport(wrapping: first.transport)
+        let anna = try await Self.engine(on: first, over: transport)
+        // All rows are due, and nothing was sent that the server has to be asked about.
+        try await first.write("UPDATE tidemark_device SET stale = 1")
+        transport.whileSnapshotTravels {
+            try await second.engine.sync()
+            try await second.write("INSERT INTO notes (text) VALUES ('meanwhile')")
+            try await second.engine.sync()
+        }
+        let told = anna.events
+        try await anna.sync()
+        #expect(transport.isOvertaken)
+        await anna.finishEvents()
+        let events: [SyncEvent] = await told.reduce(into: []) { $0.append($1) }
+        #expect(!events.contains { if case .snapshotTaken = $0 { true } else { false } })
+        try await cluster.converge(second)
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["0", "meanwhile"])
+    }
+
+    /// An engine on a device's file that goes another way, and minds no lock.
+    private static func engine(
+        on device: TestDevice,
+        over transport: any Transport
+    ) async throws -> SyncEngine {
+        try await SyncEngine(
+            device.database,
+            server: "http://cluster.test",
+            transport: transport,
+            environment: .ignoringLocks
+        )
+    }
+
     @Test func `A15: edits pour in while rounds run, none is lost or doubled`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (1, '0')")
         let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
@@ -124,5 +181,38 @@ private final class CountingTransport: ForwardingTransport {
         defer { counts.withLock { $0.active -= 1 } }
         await Task.yield()
         return try await real.sync(zone: zone, body: body)
+    }
+}
+
+/// A way to the server on which something happens while a snapshot travels.
+private final class OvertakenTransport: ForwardingTransport {
+    let real: InProcessTransport
+    private let meanwhile = Mutex<(@Sendable () async throws -> Void)?>(nil)
+    private let happened = Mutex(false)
+
+    init(wrapping real: InProcessTransport) { self.real = real }
+
+    var isOvertaken: Bool { happened.withLock { $0 } }
+
+    /// Runs `body` once, after the server has made the next snapshot and before it arrives.
+    func whileSnapshotTravels(_ body: @escaping @Sendable () async throws -> Void) {
+        meanwhile.withLock { $0 = body }
+    }
+
+    func snapshot(
+        zone: String,
+        since base: DeltaBase?,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
+        let body = meanwhile.withLock { meanwhile in
+            defer { meanwhile = nil }
+            return meanwhile
+        }
+        if let body {
+            try await body()
+            happened.withLock { $0 = true }
+        }
     }
 }

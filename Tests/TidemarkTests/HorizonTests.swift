@@ -81,6 +81,7 @@ import TidemarkTestSupport
     ) async throws {
         let (cluster, anna, ben) = try await Self.start(policy)
         for sql in [
+            "UPDATE notes SET text = 'rice milk' WHERE id = 1",
             "UPDATE notes SET text = 'oat milk' WHERE id = 1",
             "UPDATE notes SET done = 0 WHERE id = 1",
             "UPDATE notes SET text = 'rye bread' WHERE id = 2",
@@ -94,9 +95,8 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET stars = 5 WHERE id = 3")
         try await ben.write("UPDATE tags SET colour = 'mine' WHERE name = 'blue'")
         try await Self.moveOn(cluster, anna)
-        #expect(
-            try await cluster.rows("SELECT count(*) FROM tidemark_log WHERE key = '1'") == ["1"]
-        )
+        let entries = "SELECT columns FROM tidemark_log WHERE key = '1' ORDER BY revision"
+        #expect(try await cluster.rows(entries) == [#"["text"]"#, #"["done"]"#])
         try await cluster.converge(ben, anna)
         let merged = policy == .columns
         #expect(

@@ -107,6 +107,21 @@ import TidemarkTestSupport
         Reply("an id that is a number", #""id":"CONFLICT""#, #""id":7"#),
         Reply("reasons that are none", #""reasons":["#, #""reasons":[5,"#),
         Reply("reasons that are text", #""rule":"changed""#, #""rule":5"#),
+        Reply(
+            "a note on a table that is a number",
+            top,
+            #"{"overruled":[{"number":1,"revision":2,"records":[{"table":5,"key":7,"lost":{}}]}],"maxRevision":7,"#
+        ),
+        Reply(
+            "a note without records",
+            top,
+            #"{"overruled":[{"number":1,"revision":2}],"maxRevision":7,"#
+        ),
+        Reply(
+            "what was set in vain, in a table that is a number",
+            #""revision":5,"conflict":false"#,
+            #""overruled":[{"table":5,"key":7,"lost":{}}],"revision":5,"conflict":false"#
+        ),
         Reply("a reference to nothing", #""team_id":4"#, #""team_id":777"#),
         Reply(
             "a parent deleted under its children",
@@ -174,6 +189,34 @@ import TidemarkTestSupport
             let error = await scene.sync { _ in text }
             #expect(error?.code == .invalidResponse, "\(text)")
             #expect(try await scene.everything() == before, "\(text)")
+        }
+        try await scene.expectGoodEnd()
+    }
+
+    @Test func `rule 22: what the server cannot know of waiting sets changes nothing`()
+        async throws
+    {
+        let scene = try await Scene()
+        let before = try await scene.everything()
+        let spoilers: [@Sendable (String) -> String] = [
+            { $0.replacing(#""seen":"#, with: #""seen":99999999999999999999,"was":"#) },
+            // Besides the verdict that is there.
+            {
+                String($0.dropLast(2))
+                    + scene.named(#",{"id":"CONFLICT","conflict":true,"reasons":[]}]}"#)
+            },
+        ]
+        for (number, spoil) in spoilers.enumerated() {
+            let error = await scene.sync { answer in
+                // A device asks what is known of its sets when its identity is in doubt.
+                guard answer.contains(#""known":["#) else {
+                    throw TidemarkError(.identityInUse, "m", fix: "f")
+                }
+                try #require(answer.contains(scene.named("CONFLICT")))
+                return spoil(answer)
+            }
+            #expect(error?.code == .invalidResponse, "\(number): \(error as Any)")
+            #expect(try await scene.everything() == before, "\(number)")
         }
         try await scene.expectGoodEnd()
     }

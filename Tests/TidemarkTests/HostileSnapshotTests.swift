@@ -83,6 +83,8 @@ import TidemarkTestSupport
         ),
         .sql("of revision 1e300", "UPDATE tidemark_snapshot SET revision = 1e300"),
         .sql("of a revision in words", "UPDATE tidemark_snapshot SET revision = 'x'"),
+        .sql("of a fingerprint in figures", "UPDATE tidemark_snapshot SET fingerprint = 5"),
+        .sql("since a revision in words", "UPDATE tidemark_snapshot SET since = 'x'"),
         .sql("with no schema", "UPDATE tidemark_snapshot SET schema = NULL"),
         .sql("with a schema that is no JSON", "UPDATE tidemark_snapshot SET schema = 'x'"),
         .schema("with a second statement", "NOT NULL)", "NOT NULL); DROP TABLE players"),

@@ -89,6 +89,31 @@ import TidemarkTestSupport
         #expect(try await Self.second(after: -365 * 86_400) == nil)
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `case 41: a lock is kept while a file arrives, however long that takes`() async throws {
+        let cluster = try Cluster(schema: Self.schema)
+        let anna = try await cluster.device("anna")
+        let transport = SlowTransport(wrapping: anna.transport, at: Self.noon) {
+            // Forty seconds after noon it was renewed for a minute.
+            while try await anna.rows("SELECT until FROM tidemark_lock") != ["1800000100000"] {
+                await Task.yield()
+            }
+            let second = try await Process(2, at: Self.noon.addingTimeInterval(80)) { _ in true }
+                .open(anna)
+            let error = await #expect(throws: TidemarkError.self) { try await second.sync() }
+            #expect(error?.code == .syncInProgress)
+        }
+        let first = try await SyncEngine(
+            anna.database,
+            server: "http://cluster.test",
+            transport: transport,
+            environment: .init(now: { transport.now }, newID: { UUID() }, process: 1) { _ in true }
+        )
+        try await anna.write("UPDATE tidemark_device SET stale = 1")
+        try await first.sync()
+        #expect(transport.now > Self.noon)
+    }
+
     @Test func `case 41: a sync that fails or is cut short frees the file`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
@@ -96,5 +121,35 @@ import TidemarkTestSupport
         await anna.syncInVain()
         #expect(try await anna.rows("SELECT count(*) FROM tidemark_lock") == ["0"])
         try await anna.engine.sync()
+    }
+}
+
+/// A way to the server on which forty seconds go by before the first piece of a snapshot arrives.
+private final class SlowTransport: ForwardingTransport {
+    let real: InProcessTransport
+    private let time: Mutex<Date>
+    private let meanwhile: @Sendable () async throws -> Void
+
+    /// Makes one on which something happens after that piece.
+    init(
+        wrapping real: InProcessTransport,
+        at time: Date,
+        meanwhile: @escaping @Sendable () async throws -> Void
+    ) {
+        (self.real, self.meanwhile) = (real, meanwhile)
+        self.time = Mutex(time)
+    }
+
+    var now: Date { time.withLock { $0 } }
+
+    func snapshot(
+        zone: String,
+        since base: DeltaBase?,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        time.withLock { $0 += 40 }
+        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
+        try await meanwhile()
     }
 }

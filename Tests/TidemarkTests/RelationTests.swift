@@ -349,4 +349,44 @@ import TidemarkTestSupport
         )
         #expect(try await ben.rows("SELECT code FROM countries") == ["DE"])
     }
+
+    @Test func `A4: twelve references to a new record, and a key of nine, follow it to its id`()
+        async throws
+    {
+        let columns = (1...12).map { "r\($0)" }
+        let key = columns.prefix(9).joined(separator: ", ")
+        let references = columns.map { "\($0) INTEGER REFERENCES persons" }
+        let cluster = try Cluster(
+            schema: """
+                CREATE TABLE persons (id INTEGER PRIMARY KEY, name TEXT);
+                CREATE TABLE teams (id INTEGER PRIMARY KEY, \(references.joined(separator: ", ")));
+                CREATE TABLE squads (\(references.prefix(9).joined(separator: ", ")), PRIMARY KEY (\(key)));
+                """,
+            seed: "INSERT INTO persons (name) VALUES ('Anna')"
+        )
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let ids = { (count: Int) in Array(repeating: "id", count: count).joined(separator: ", ") }
+        try await anna.write(
+            """
+            INSERT INTO persons (name) VALUES ('Ben');
+            INSERT INTO teams (\(columns.joined(separator: ", ")))
+                SELECT \(ids(12)) FROM persons WHERE name = 'Ben';
+            INSERT INTO squads SELECT \(ids(9)) FROM persons WHERE name = 'Ben';
+            """
+        )
+        try await cluster.converge(anna, ben)
+        let list = { (count: Int) in Array(repeating: "2", count: count).joined(separator: "|") }
+        #expect(try await ben.rows("SELECT * FROM teams") == ["1|" + list(12)])
+        #expect(try await ben.rows("SELECT * FROM squads") == [list(9)])
+    }
+
+    @Test func `A10: two transactions among 260 tables are two sets`() async throws {
+        let tables = (1...260).map { "CREATE TABLE t\($0) (id INTEGER PRIMARY KEY, name TEXT)" }
+        let cluster = try Cluster(schema: tables.joined(separator: ";"))
+        let anna = try await cluster.device("anna")
+        try await anna.write("INSERT INTO t1 (name) VALUES ('a')")
+        try await anna.write("INSERT INTO t260 (name) VALUES ('b')")
+        try await anna.engine.sync()
+        #expect(try anna.lastSent == [["create t1 new (name)"], ["create t260 new (name)"]])
+    }
 }

@@ -205,6 +205,38 @@ import TidemarkTestSupport
         try await cluster.converge(ben)
     }
 
+    @Test func `rule 22: a comparison with values of other types is refused, and changes nothing`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
+        let ben = try await cluster.device("ben")
+        try await ben.engine.sync()
+        try ben.corrupt("UPDATE city SET name = 'flipped' WHERE id = 17")
+        for (old, new) in [
+            (#""epoch":""#, #""epoch":5,"was":""#),
+            (#""fingerprint":""#, #""fingerprint":5,"was":""#),
+            (#""revision":"#, #""revision":99999999999999999999,"was":"#),
+        ] {
+            let engine = try await SyncEngine(
+                ben.database,
+                server: "http://cluster.test",
+                transport: Mistyped(
+                    real: InProcessTransport(to: cluster.service),
+                    old: old,
+                    new: new
+                )
+            )
+            await #expect {
+                try await engine.verify(repairing: true)
+            } throws: {
+                ($0 as? TidemarkError)?.code == .invalidResponse
+            }
+            #expect(try await ben.rows("SELECT name FROM city WHERE id = 17") == ["flipped"])
+        }
+        #expect(try await ben.engine.verify(repairing: true).records.map(\.key) == ["17"])
+        try await cluster.converge(ben)
+    }
+
     @Test func `rule 9: ranges that overlap, or of an unknown table, are refused`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(3))
         let none = Fingerprint.none
@@ -243,6 +275,20 @@ private struct Misprint: ForwardingTransport {
         let answer = try await real.sync(zone: zone, body: body)
         let text = String(decoding: answer, as: UTF8.self)
         return Array(text.replacing("\"Kiel\"", with: "\"Keil\"").utf8)
+    }
+}
+
+/// A way to the server on which one thing is exchanged in every answer to a comparison.
+private struct Mistyped: ForwardingTransport {
+    let real: InProcessTransport
+    let old: String
+    let new: String
+
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        let answer = try await real.fingerprints(zone: zone, body: body)
+        let text = String(decoding: answer, as: UTF8.self)
+        let first = text.range(of: old).map { text.replacingCharacters(in: $0, with: new) }
+        return Array((first ?? text).utf8)
     }
 }
 

@@ -50,6 +50,7 @@ struct AnswerCheck {
     func ownSets() throws {
         try read()
         try members()
+        try ids()
         try keys()
         try oldIds()
     }
@@ -135,7 +136,7 @@ struct AnswerCheck {
         )
     }
 
-    private func verdicts() throws {
+    private func ids() throws {
         try refuse(
             "Two change sets have one id.",
             """
@@ -143,6 +144,9 @@ struct AnswerCheck {
             GROUP BY id HAVING count(*) > 1 LIMIT 1
             """
         )
+    }
+
+    private func verdicts() throws {
         try refuse(
             "It has a verdict on a change set that was not sent.",
             """

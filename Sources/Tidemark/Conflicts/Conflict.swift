@@ -95,8 +95,9 @@ public struct Conflict: Hashable, Sendable, Codable {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT t.id, value ->> '$.table' AS tbl, value -> '$.key' AS key,
-                        value ->> '$.rule' AS rule, value ->> '$.message' AS message,
+                    SELECT t.id, CAST(value ->> '$.table' AS TEXT) AS tbl, value -> '$.key' AS key,
+                        CAST(value ->> '$.rule' AS TEXT) AS rule,
+                        CAST(value ->> '$.message' AS TEXT) AS message,
                         (SELECT group_concat(c.value, char(10))
                             FROM json_each(r.value, '$.columns') AS c) AS columns
                     FROM tidemark_conflict AS t, json_each(t.reasons) AS r

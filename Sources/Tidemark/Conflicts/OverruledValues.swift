@@ -40,7 +40,7 @@ struct OverruledValues {
         var events: [SyncEvent] = []
         for row in rows {
             events += try keep(
-                row["records"] as String? ?? "[]",
+                row["records"] as String? ?? "null",
                 id: newID().uuidString.lowercased()
             )
             try db.execute(
@@ -52,6 +52,7 @@ struct OverruledValues {
     }
 
     private func keep(_ records: String, id: String) throws -> [SyncEvent] {
+        try refuseMisshapen(records)
         let reasons = try String.fetchOne(
             db,
             sql: """
@@ -81,6 +82,29 @@ struct OverruledValues {
             arguments: [id, records]
         )
         return [.overruled(id: id)]
+    }
+
+    /// What is kept is read again whenever somebody looks at the conflicts.
+    private func refuseMisshapen(_ records: String) throws {
+        let isMisshapen = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT json_type(?1) <> 'array' OR EXISTS (
+                    SELECT 1 FROM json_each(?1) AS r WHERE CASE r.type WHEN 'object' THEN
+                        json_type(r.value, '$.table') IS NOT 'text'
+                        OR coalesce(json_type(r.value, '$.key'), 'null') = 'null'
+                        OR json_type(r.value, '$.lost') IS NOT 'object'
+                        OR coalesce(json_type(r.value, '$.kept'), 'null') NOT IN ('object', 'null')
+                        OR coalesce(json_type(r.value, '$.row'), 'null') NOT IN ('object', 'null')
+                        ELSE 1 END)
+                """,
+            arguments: [records]
+        )
+        guard isMisshapen != true else {
+            throw AnswerCheck.inapplicable(
+                "a record of overruled values has another form than the protocol's."
+            )
+        }
     }
 
     private static let message =

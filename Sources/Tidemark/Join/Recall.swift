@@ -30,6 +30,7 @@ package struct Recall: Sendable {
                     CASE json_type(?1, '$.seen') WHEN 'integer' THEN ?1 ->> '$.seen' END AS seen
                 WHERE json_valid(?1) AND json_type(?1, '$.epoch') = 'text'
                     AND json_type(?1, '$.changeSets') = 'array' AND json_type(?1, '$.known') = 'array'
+                    AND (json_type(?1, '$.seen') IS NOT 'integer' OR typeof(?1 ->> '$.seen') = 'integer')
                 """,
             arguments: [text]
         )

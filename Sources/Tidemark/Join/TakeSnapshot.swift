@@ -26,6 +26,8 @@ package struct TakeSnapshot {
     var hasMismatch = false
     /// What may be done with a snapshot in which much is gone.
     var consent = MassDeletion.Consent.none
+    /// The state of the file that the snapshot was asked for; nil: any.
+    var asked: FileState?
 
     /// Takes the snapshot at a path into the file behind a connection.
     package init(
@@ -41,13 +43,18 @@ package struct TakeSnapshot {
         (self.recall, self.limits, self.now, self.newID) = (recall, limits, now, newID)
     }
 
-    /// Takes the snapshot into a file that has the zone's tables.
+    /// Takes the snapshot into a file that has the zone's tables, unless that is in another state
+    /// than it was asked for.
     ///
     /// The caller is outside a transaction; here is one, with `foreign_keys` off.
     func take() throws -> Applied {
         try attached(zone: DeviceFile(db).zone) { header in
             var applied = Applied()
             try Transaction.withoutForeignKeys(db) {
+                if let asked, try asked != FileState(DeviceFile(db), in: db) {
+                    applied.isStale = true
+                    return
+                }
                 applied =
                     try header.since.map { try takeDelta(header, since: $0) }
                     ?? replaceRows(header)
@@ -329,12 +336,23 @@ package struct TakeSnapshot {
             }
         }
         try SnapshotCheck.header(header, zone: zone)
+        let isLeftOver = try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM pragma_database_list WHERE name = 'snapshot')"
+        )
+        if isLeftOver == true { try detach() }
         try db.execute(sql: "ATTACH ? AS snapshot", arguments: [snapshotPath])
         let result = Result2 {
             try SnapshotCheck.blaming(isOwnFileSound: ownFileIsSound) { try body(header) }
         }
-        try db.execute(sql: "DETACH snapshot")
+        try detach()
         return try result.get()
+    }
+
+    /// Lets go of the snapshot, also when the sync is cancelled; else no other could be attached.
+    private func detach() throws {
+        try db.tidyUp("DETACH snapshot")
+        db.clearSchemaCache()
     }
 
     private func ownFileIsSound() throws -> Bool {

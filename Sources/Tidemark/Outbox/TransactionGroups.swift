@@ -8,6 +8,9 @@ struct TransactionGroups {
     let db: Database
     let schema: SyncSchema
 
+    /// SQLite takes 500 queries in a compound; a table has two.
+    private static let tablesMax = 200
+
     /// The earlier transactions with which one has to do, by their places.
     private struct Reach {
         /// The one that it has to be united with.
@@ -66,17 +69,6 @@ struct TransactionGroups {
     /// It is united with its neighbour when they share a record, and with the one where a record
     /// was created that it deletes.
     private func reach(_ ends: [Int64]) throws -> [Int: Reach] {
-        let touched: String = schema.tables.map { table -> String in
-            let shadow = SQLText.name("tidemark_capture_\(table.name)")
-            let (old, new) = (
-                RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_")
-            )
-            return """
-                SELECT seq, \(SQLText.literal(table.name)) AS tbl,
-                    CASE kind WHEN 'insert' THEN \(new) ELSE \(old) END AS key, kind FROM \(shadow)
-                UNION ALL SELECT seq, \(SQLText.literal(table.name)), \(new), kind FROM \(shadow) WHERE kind = 'update'
-                """
-        }.joined(separator: "\nUNION ALL ")
         let list = "[" + ends.map(String.init).joined(separator: ",") + "]"
         let rows = try Row.fetchAll(
             db.cachedStatement(
@@ -109,5 +101,26 @@ struct TransactionGroups {
                 (row["segment"] as Int, Reach(back: row["back"], previous: row["previous"]))
             }
         )
+    }
+
+    /// The records that captured changes name, as a query.
+    private var touched: String {
+        let union = "\nUNION ALL "
+        let tables = schema.tables.map { table -> String in
+            let shadow = SQLText.name("tidemark_capture_\(table.name)")
+            let (old, new) = (
+                RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_")
+            )
+            return """
+                SELECT seq, \(SQLText.literal(table.name)) AS tbl,
+                    CASE kind WHEN 'insert' THEN \(new) ELSE \(old) END AS key, kind FROM \(shadow)
+                UNION ALL SELECT seq, \(SQLText.literal(table.name)), \(new), kind FROM \(shadow) WHERE kind = 'update'
+                """
+        }
+        let compounds = stride(from: 0, to: tables.count, by: Self.tablesMax).map { start in
+            tables[start..<min(start + Self.tablesMax, tables.count)].joined(separator: union)
+        }
+        guard compounds.count > 1 else { return compounds.joined() }
+        return compounds.map { "SELECT * FROM (\($0))" }.joined(separator: union)
     }
 }

@@ -276,6 +276,8 @@ struct ComparisonAnswer {
                 SELECT ?1 ->> '$.revision' AS revision, ?1 ->> '$.epoch' AS epoch,
                     ?1 ->> '$.fingerprint' AS fingerprint, ?1 -> '$.changeSet' AS changeSet
                 WHERE json_valid(?1) AND json_type(?1, '$.revision') = 'integer'
+                    AND typeof(?1 ->> '$.revision') = 'integer' AND json_type(?1, '$.epoch') = 'text'
+                    AND coalesce(json_type(?1, '$.fingerprint'), 'null') IN ('text', 'null')
                     AND json_type(?1, '$.differing') = 'array'
                 """,
             arguments: [text]

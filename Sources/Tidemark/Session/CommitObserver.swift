@@ -6,14 +6,15 @@ import TidemarkCore
 /// Notes where the app's own transactions end, so that each becomes a change set, and wakes the
 /// background loop for them, or for what the server hints at.
 ///
-/// It watches the numbers that capture's triggers take. What it knows is lost with the process;
-/// then neighbouring transactions go together, which is still atomic.
+/// It notes the last number that capture's triggers have taken by then. What it knows is lost with
+/// the process; then neighbouring transactions go together, which is still atomic.
 package final class CommitObserver: TransactionObserver, Sendable {
     /// State: everything under one lock.
     ///
     /// Written on GRDB's writer queue, read by the engine.
     private struct State {
-        var lastSeen: Int64 = 0
+        /// Whether something was captured in the transaction that is open.
+        var hasCaptured = false
         var boundaries: [Int64] = []
         var hasNews = false
         var waiter: CheckedContinuation<Void, Never>?
@@ -36,13 +37,15 @@ package final class CommitObserver: TransactionObserver, Sendable {
     }
 
     package func databaseDidChange(with event: DatabaseEvent) {
-        state.withLock { $0.lastSeen = max($0.lastSeen, event.rowID) }
+        state.withLock { $0.hasCaptured = true }
     }
 
     package func databaseDidCommit(_ db: Database) {
+        guard state.withLock(\.hasCaptured) else { return }
+        let last = lastCaptured(db)
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            guard state.lastSeen > state.boundaries.last ?? 0 else { return nil }
-            state.boundaries.append(state.lastSeen)
+            state.hasCaptured = false
+            if let last, last > state.boundaries.last ?? 0 { state.boundaries.append(last) }
             state.hasNews = true
             guard state.wakesWithEdit else { return nil }
             defer { state.waiter = nil }
@@ -52,7 +55,22 @@ package final class CommitObserver: TransactionObserver, Sendable {
     }
 
     package func databaseDidRollback(_ db: Database) {
-        state.withLock { $0.lastSeen = $0.boundaries.last ?? 0 }
+        state.withLock { $0.hasCaptured = false }
+    }
+
+    /// The number of the last captured change that waits in the file; nil: none does.
+    ///
+    /// The numbers of a statement that failed are given out again, and nobody tells of that; so
+    /// what its rows were numbered is not believed.
+    private func lastCaptured(_ db: Database) -> Int64? {
+        do {
+            return try Int64.fetchOne(
+                db.cachedStatement(sql: "SELECT max(seq) FROM tidemark_capture")
+            )
+        } catch {
+            // An end that is not noted unites neighbours. What is wrong, the next sync will say.
+            return nil
+        }
     }
 
     /// The boundaries noted so far.

@@ -66,7 +66,9 @@ public struct DeviceFileJoin: Sendable {
         path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
-        try await join(path: path, since: .nothing, progress: progress) { _ in }
+        let scratch = try ScratchFolder(for: path, id: environment.newID())
+        defer { scratch.remove() }
+        return try await join(path: path, in: scratch, since: .nothing, progress: progress) { _ in }
     }
 
     /// Downloads the snapshot and makes a file to ship inside an app: no device yet, one file that
@@ -84,33 +86,31 @@ public struct DeviceFileJoin: Sendable {
         path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
-        try await join(path: path, since: .nothing, isShipped: true, progress: progress) {
+        let scratch = try ScratchFolder(for: path, id: environment.newID())
+        defer { scratch.remove() }
+        return try await join(
+            path: path,
+            in: scratch,
+            since: .nothing,
+            isShipped: true,
+            progress: progress
+        ) {
             try PrepareDevice.forgetIdentity(in: $0)
         }
     }
 
     private func join(
         path: String,
+        in scratch: ScratchFolder,
         since base: DeltaBase?,
         isShipped: Bool = false,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void,
         takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
-        guard !FileManager.default.fileExists(atPath: path) else {
-            throw TidemarkError(
-                .unusableFile,
-                "\(path) exists already.",
-                fix:
-                    "Choose another name; a file that has joined is synced with `tidemark device sync`."
-            )
-        }
-        let (snapshot, scratch) = ("\(path).snapshot", "\(path).joining")
-        defer { SnapshotScratch.remove(snapshot) }
-        defer { SnapshotScratch.remove(scratch) }
-        SnapshotScratch.remove(scratch)
+        let (snapshot, file) = (scratch.path("snapshot"), scratch.path("file"))
         try await fetch(base, snapshot, progress)
-        let status = try await make(scratch, isShipped, from: snapshot, takeOver)
-        try FileManager.default.moveItem(atPath: scratch, toPath: path)
+        let status = try await make(file, isShipped, from: snapshot, takeOver)
+        try FileManager.default.moveItem(atPath: file, toPath: path)
         return status
     }
 
@@ -132,9 +132,9 @@ public struct DeviceFileJoin: Sendable {
         damaged: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> DeviceStatus {
-        let copy = "\(path).damaged"
-        defer { SnapshotScratch.remove(copy) }
-        SnapshotScratch.remove(copy)
+        let scratch = try ScratchFolder(for: path, id: environment.newID())
+        defer { scratch.remove() }
+        let copy = scratch.path("damaged")
         // Reading a file that was not closed well changes it, so a copy is read.
         for suffix in ["", "-wal", "-journal"]
         where FileManager.default.fileExists(atPath: damaged + suffix) {
@@ -142,7 +142,7 @@ public struct DeviceFileJoin: Sendable {
         }
         let (now, newID) = (environment.now(), environment.newID)
         // What waits may have seen the latest revision.
-        return try await join(path: path, since: nil, progress: progress) { db in
+        return try await join(path: path, in: scratch, since: nil, progress: progress) { db in
             try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID).takeOver()
         }
     }

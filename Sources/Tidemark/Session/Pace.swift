@@ -2,8 +2,9 @@
 /// failures, and never less than the server asked for.
 ///
 /// A value; the shell sleeps.
-struct Pace: Sendable {
+package struct Pace: Sendable {
     let interval: Duration
+    private let first: Duration
     private var failures = 0
     private var asked = Duration.zero
 
@@ -17,13 +18,17 @@ struct Pace: Sendable {
     /// time is followed in steps.
     static let hintGap = Duration.milliseconds(250)
 
-    init(interval: Duration) { self.interval = interval }
+    /// Makes a pace that pauses for an interval while all is well, and for `first` after the first
+    /// failure.
+    package init(interval: Duration, first: Duration = .seconds(1)) {
+        (self.interval, self.first) = (interval, first)
+    }
 
     /// Notes that a round went well.
-    mutating func succeeded() { (failures, asked) = (0, .zero) }
+    package mutating func succeeded() { (failures, asked) = (0, .zero) }
 
     /// Notes that a round failed, and the seconds that the other side asked to be left alone for.
-    mutating func failed(retryAfterSeconds: Int? = nil) {
+    package mutating func failed(retryAfterSeconds: Int? = nil) {
         failures = min(failures + 1, 16)
         let seconds = min(max(retryAfterSeconds ?? 0, 0), Int(Self.askedMax / .seconds(1)))
         asked = .seconds(seconds)
@@ -31,15 +36,15 @@ struct Pace: Sendable {
 
     /// Whether an edit of the app, or a hint of the server, ends the pause early: not when the
     /// server asked for it.
-    var endsWithEdit: Bool { asked == .zero }
+    package var endsWithEdit: Bool { asked == .zero }
 
     /// The pause before the next round.
     ///
     /// `jitter` is a random factor from 0.5 to 1.5, so that devices that failed together do not
     /// return together. What the server asked for is only ever lengthened.
-    func pause(jitter: Double) -> Duration {
+    package func pause(jitter: Double) -> Duration {
         guard failures > 0 else { return interval }
-        let grown = Duration.seconds(1) * (1 << (failures - 1))
+        let grown = first * (1 << (failures - 1))
         return max(min(grown, Self.pauseMax) * jitter, asked * max(jitter, 1))
     }
 }

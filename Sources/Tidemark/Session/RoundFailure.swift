@@ -13,6 +13,7 @@ package import TidemarkCore
 /// | `invalidResponse`, about what was told unasked | the question |
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
+/// | `serverBehind`, before one is sent | the same |
 /// | any other | the sync ends with it |
 extension SyncRound {
     /// Decides what an error means for the sync.
@@ -56,11 +57,23 @@ extension SyncRound {
             return []
         case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
             return try park(error, in: db)
+        case .permanent where outgoing == nil && error.code == .serverBehind:
+            // Caught while it waited, on a table that the zone has dropped, it cannot be written.
+            guard let id = error.place.id, try isWaiting(id, in: db) else { throw error }
+            return try park(error, in: db)
         case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
             error.place.id = outgoing?.changeSets.first
             return try park(error, in: db)
         case .permanent, .retry: throw error
         }
+    }
+
+    private func isWaiting(_ id: String, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)",
+            arguments: [id]
+        ) ?? false
     }
 
     /// Parks the change set that an error is about.

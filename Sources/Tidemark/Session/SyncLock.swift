@@ -5,13 +5,14 @@ import TidemarkCore
 /// The row that says who syncs a file, so that two processes do not do the same work twice.
 ///
 /// It saves work and noise; nothing rests on it, because an answer to an older state of the file is
-/// not taken in. A lock is free when its time is over, when its process has ended, or when its time
-/// lies so far ahead that a clock must have been wrong.
+/// not taken in, nor a snapshot for one. A lock is free when its time is over, when its process has
+/// ended, or when its time lies so far ahead that a clock must have been wrong.
 struct SyncLock: Sendable {
     private let owner: String
     private let environment: SyncEngine.Environment
 
-    /// How long a step may take before others may begin, in seconds.
+    /// How long a step may take before others may begin, in seconds; as long as a file arrives, the
+    /// lease is renewed.
     static let lease: TimeInterval = 60
 
     /// Makes a lock with an owner of its own.
@@ -25,9 +26,14 @@ struct SyncLock: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` when somebody else has it.
     func take(_ db: Database) throws {
         try refuseOthers(db)
-        let until = Self.milliseconds(environment.now().addingTimeInterval(Self.lease))
         try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)")
             .execute(arguments: [owner, environment.process, until])
+    }
+
+    /// Keeps the lock for longer, if it is still this owner's.
+    func renew(_ db: Database) throws {
+        try db.cachedStatement(sql: "UPDATE tidemark_lock SET until = ? WHERE owner = ?").execute(
+            arguments: [until, owner])
     }
 
     /// Looks whether somebody else syncs, and writes nothing.
@@ -56,6 +62,11 @@ struct SyncLock: Sendable {
     func release(_ db: Database) throws {
         try db.cachedStatement(sql: "DELETE FROM tidemark_lock WHERE owner = ?").execute(
             arguments: [owner])
+    }
+
+    /// When a lease that begins now is over.
+    private var until: Int64 {
+        Self.milliseconds(environment.now().addingTimeInterval(Self.lease))
     }
 
     private static func milliseconds(_ date: Date) -> Int64 {

@@ -46,6 +46,9 @@ package struct SyncRound: Sendable {
     private var schemasTaken = 0
     private var hasCompared = false
     var need = Need.request
+    /// The state of the file that the last question, or the snapshot asked for without one, is
+    /// about.
+    private var asked: FileState?
     var isEven = false
     let lock: SyncLock
 
@@ -128,6 +131,8 @@ package struct SyncRound: Sendable {
         try db.inTransaction(.immediate) {
             try lock.refuseOthers(db)
             let file = try DeviceFile(db)
+            // Somebody else has been at it since, and the server would say something else now.
+            if case .snapshot(_?) = need, try asked != FileState(file, in: db) { need = .request }
             if case .request = need, file.isStale { need = .snapshot(nil) }
             // What was sent may be among the rows that come.
             if case .snapshot(nil) = need, try core.hasFrozen(db) {
@@ -137,8 +142,11 @@ package struct SyncRound: Sendable {
             case _ where needsConfirmation:
                 step = .compare(try .confirmation(DeviceFile(db)))
             case .request: step = .send(try prepare(db))
-            case .question: step = .send(try core.prepareQuestion(db))
+            case .question:
+                asked = try FileState(file, in: db)
+                step = .send(try core.prepareQuestion(db))
             case .snapshot(let recall):
+                if recall == nil { asked = try FileState(file, in: db) }
                 let isSame = recall?.isAboutOther != true
                 let base = isSame && takesDelta ? try core.deltaBase(db) : nil
                 step = .fetchSnapshot(zone: file.zone, since: base)
@@ -218,9 +226,10 @@ package struct SyncRound: Sendable {
             if isEven { try lock.release(db) }
             return []
         }
-        (snapshot.hasMismatch, snapshot.consent) = (hasMismatch, consent)
+        (snapshot.hasMismatch, snapshot.consent, snapshot.asked) = (hasMismatch, consent, asked)
         do {
             let applied = try snapshot.take()
+            // One that another process has overtaken is dropped, and the server is asked anew.
             need = .request
             return applied.events
         } catch let deletion as MassDeletion {

@@ -129,8 +129,30 @@ struct SyncSession: Sendable {
         let path = FileManager.default.temporaryDirectory
             .appendingPathComponent("tidemark-\(environment.newID().uuidString).sqlite").path
         defer { SnapshotScratch.remove(path) }
-        try await transport.snapshot(zone: zone, since: base, to: path) { _, _ in }
+        let (lock, start) = (round.lock, environment.now())
+        let (pieces, arrived) = AsyncStream.makeStream(
+            of: Void.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        async let kept: Void = keep(lock, takenAt: start, while: pieces)
+        try await transport.snapshot(zone: zone, since: base, to: path) { _, _ in arrived.yield() }
+        arrived.finish()
+        try await kept
         return try await advance(&round) { try $0.took(snapshotAt: path, in: $1) }
+    }
+
+    /// Keeps the lock for longer, again and again, while pieces of a file arrive.
+    private func keep(
+        _ lock: SyncLock,
+        takenAt start: Date,
+        while pieces: AsyncStream<Void>
+    ) async throws {
+        var renewed = start
+        for await _ in pieces
+        where environment.now().timeIntervalSince(renewed) >= SyncLock.lease / 2 {
+            renewed = environment.now()
+            try await database.writeWithoutTransaction { try lock.renew($0) }
+        }
     }
 }
 

@@ -13,5 +13,5 @@ extension SyncEngine.Environment {
 
 extension Pace {
     /// A random factor from the system, from 0.5 to 1.5.
-    static func systemJitter() -> Double { Double.random(in: 0.5...1.5) }
+    package static func systemJitter() -> Double { Double.random(in: 0.5...1.5) }
 }

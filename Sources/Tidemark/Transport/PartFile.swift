@@ -15,13 +15,12 @@ struct PartFile: Sendable {
         let part = path + ".part"
         (self.path, self.part) = (path, part)
         handle = try await blocking {
-            do {
-                let url = URL(fileURLWithPath: part)
-                try Data().write(to: url)
-                return try FileHandle(forWritingTo: url)
-            } catch {
-                throw Self.unwritable(part, error.localizedDescription)
+            // The rows are nobody else's to read, in a folder like /tmp either.
+            let descriptor = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+            guard descriptor >= 0 else {
+                throw Self.unwritable(part, String(cString: strerror(errno)))
             }
+            return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         }
     }
 
@@ -68,7 +67,8 @@ struct PartFile: Sendable {
         await blocking { [part] in _ = unlink(part) }
     }
 
-    private static func unwritable(_ path: String, _ reason: String) -> TidemarkError {
+    /// The error for a file that cannot be written where it should be.
+    static func unwritable(_ path: String, _ reason: String) -> TidemarkError {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         return TidemarkError(
             FileManager.default.fileExists(atPath: folder) ? .storageFailed : .unusableFile,

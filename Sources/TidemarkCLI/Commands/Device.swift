@@ -20,7 +20,8 @@ extension Device {
                 FILE must not exist yet. It becomes an ordinary SQLite file; edit it with any program. New rows of tables with \
                 an INTEGER PRIMARY KEY get a temporary id (leave the id out) until the server answers with the permanent one.
 
-                A join that is cut short leaves nothing behind; run it again.
+                A join that is cut short leaves nothing behind; run it again. Only if it is killed outright, the folder \
+                FILE.<id> with what was there stays, and may be deleted.
                 """
         )
         @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
@@ -28,7 +29,7 @@ extension Device {
         @Option(help: "The zone.") var zone = "main"
 
         func run() async throws {
-            try await Terminal.run {
+            try await Terminal.runInOrder {
                 let started = ContinuousClock.now
                 try await Download(url: url, zone: zone).run {
                     try await $0.join(path: file, progress: $1)
@@ -62,26 +63,36 @@ extension Device {
         )
         var watch = false
         @Option(
-            help: ArgumentHelp("The longest pause with --watch, in seconds.", valueName: "seconds")
+            help: ArgumentHelp(
+                "The longest pause with --watch, in seconds; after failures pauses grow beyond it.",
+                valueName: "seconds"
+            )
         ) var every = 2.0
 
+        func validate() throws {
+            guard (0.001...86_400).contains(every) else {
+                throw ValidationError("--every is a number of seconds, from 0.001 up to a day.")
+            }
+        }
+
         func run() async throws {
-            try await Terminal.run {
+            try await Terminal.runInOrder {
                 let device = try await OpenDevice(file)
                 if watch { await device.engine.listen() }
+                var pace = Pace(interval: .seconds(every), first: .seconds(min(every, 1)))
                 var told: PushedChange?
                 repeat {
-                    var asked = 0.0
                     do {
                         try await round(device, told)
+                        pace.succeeded()
                     } catch let error as TidemarkError where watch && error.recovery == .retry {
                         Terminal.note("tidemark: \(error.message) Trying again.")
-                        asked = Double(min(error.retryAfterSeconds ?? 0, 3_600))
+                        pace.failed(retryAfterSeconds: error.retryAfterSeconds)
                     }
                     if watch {
                         told = await device.engine.pause(
-                            atMost: .seconds(max(every, asked)),
-                            canEndEarly: asked == 0
+                            atMost: pace.pause(jitter: Pace.systemJitter()),
+                            canEndEarly: pace.endsWithEdit
                         )
                     }
                 } while watch

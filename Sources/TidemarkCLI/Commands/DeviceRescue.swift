@@ -18,7 +18,7 @@ extension Device {
         @Argument(help: "The file to make.") var file: String
 
         func run() async throws {
-            try await Terminal.run {
+            try await Terminal.runInOrder {
                 let place = try SyncEngine.membership(ofFileAt: damaged)
                 try await Download(url: place.server, zone: place.zone).run {
                     try await $0.rescue(path: file, damaged: damaged, progress: $1)

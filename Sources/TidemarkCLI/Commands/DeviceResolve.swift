@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import GRDB
 import Tidemark
 import TidemarkCore
 
@@ -113,24 +114,47 @@ extension Device {
                 path == "-"
                 ? FileHandle.standardInput.readDataToEndOfFile()
                 : try Data(contentsOf: URL(fileURLWithPath: path))
-            let tables =
-                try JSONSerialization.jsonObject(with: data) as? [String: [String: Any]] ?? [:]
-            return try tables.sorted { $0.key < $1.key }.flatMap { table, rows in
-                try rows.sorted { $0.key < $1.key }.map { name, columns in
-                    let key = records.first {
-                        $0.table == table && [name, Self.quoted(name)].contains($0.key)
-                    }?.key
-                    guard !(columns is NSNull) else {
-                        return MergedRecord(table: table, key: key ?? name, columns: nil)
-                    }
-                    let json = try JSONSerialization.data(withJSONObject: columns)
-                    return MergedRecord(
-                        table: table,
-                        key: key ?? name,
-                        columns: try MergedRecord.columns(
-                            json: String(decoding: json, as: UTF8.self)
-                        )
-                    )
+            return try Self.parts(of: data).map { table, name, columns in
+                let key = records.first {
+                    $0.table == table && [name, Self.quoted(name)].contains($0.key)
+                }?.key
+                return MergedRecord(
+                    table: table,
+                    key: key ?? name,
+                    columns: try columns.map { try MergedRecord.columns(json: $0) }
+                )
+            }
+        }
+
+        /// The tables and keys in JSON, each with the text of its object of columns as it stands
+        /// there: a number keeps its type.
+        private static func parts(
+            of data: Data
+        ) throws -> [(table: String, name: String, columns: String?)] {
+            let misfit = TidemarkError(
+                .invalidArgument,
+                "The values are no JSON object of tables, keys and columns.",
+                fix: #"Write them like {"note":{"1":{"text":"both"},"2":null}}."#
+            )
+            guard let json = String(data: data, encoding: .utf8) else { throw misfit }
+            return try DatabaseQueue().read { db in
+                let isJSON = try Bool.fetchOne(db, sql: "SELECT json_valid(?)", arguments: [json])
+                guard isJSON == true else { throw misfit }
+                // What is no object has a member that is no record.
+                let rows = try Row.fetchAll(
+                    db,
+                    sql: """
+                        SELECT t.key AS tbl, r.key AS name, r.value AS record,
+                            r.type IN ('object', 'null') AS fits
+                        FROM json_each(iif(json_type(?1) = 'object', ?1, '{"":0}')) AS t,
+                            json_each(iif(t.type = 'object', t.value, '{"":0}')) AS r
+                        ORDER BY t.key, r.key
+                        """,
+                    arguments: [json]
+                )
+                guard rows.allSatisfy({ $0["fits"] }) else { throw misfit }
+                return rows.map {
+                    (table: $0["tbl"], name: $0["name"], columns: $0["record"])
                 }
             }
         }

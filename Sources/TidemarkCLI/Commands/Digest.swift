@@ -4,6 +4,7 @@ import GRDB
 import Tidemark
 import TidemarkCore
 import TidemarkSQLite
+import TidemarkSQLiteStore
 
 /// `tidemark digest`: the content of a file or a server in a few hashes.
 struct DigestCommand: AsyncParsableCommand {
@@ -12,7 +13,8 @@ struct DigestCommand: AsyncParsableCommand {
         abstract: "Print a canonical content hash of every table of a file or a server.",
         discussion: """
             Equal hashes mean equal rows, byte for byte, whatever the page layout or the order of insertion. Works on a device's \
-            file, a served file, any other SQLite file, and on a server's URL.
+            file, a served file, any other SQLite file, and on a server's URL. Of a device's and a served file it is the tables that \
+            sync.
             """
     )
     @Argument(help: "A SQLite file, or a server's URL.") var source: String
@@ -42,7 +44,7 @@ struct DigestCommand: AsyncParsableCommand {
         var configuration = Configuration()
         configuration.readonly = true
         return try await DatabaseQueue(path: source, configuration: configuration).read { db in
-            let schema = try SchemaIntrospection(db).validated()
+            let schema = try SchemaIntrospection.synced(in: db)
             let hasState =
                 try db.tableExists("tidemark_zone")
                 ? "SELECT revision FROM tidemark_zone"

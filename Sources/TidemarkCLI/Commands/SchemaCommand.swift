@@ -4,6 +4,7 @@ import GRDB
 import Tidemark
 import TidemarkCore
 import TidemarkSQLite
+import TidemarkSQLiteStore
 
 /// `tidemark schema`: the synced tables of a file or a server, and how both sides fit.
 struct SchemaCommand: AsyncParsableCommand {
@@ -40,7 +41,7 @@ struct SchemaCommand: AsyncParsableCommand {
             if try await file.read({ try $0.tableExists("tidemark_device") }) {
                 return try show(try await file.read { try SchemaReport($0) })
             }
-            let schema = try await file.read { try SchemaIntrospection($0).validated() }
+            let schema = try await file.read { try SchemaIntrospection.synced(in: $0) }
             try show(shape: schema.shape.split(separator: "\n").map(String.init))
         }
     }

@@ -200,7 +200,7 @@ struct Serve: AsyncParsableCommand {
                 logger: logger
             )
             try await application.run { port in
-                Terminal.line("listening on http://\(address.host):\(port)")
+                Terminal.line("listening on \(address.url(port: port))")
             }
             try await opened.close()
         }
@@ -323,12 +323,19 @@ struct ListenAddress {
                 fix: "Write HOST:PORT, for instance 127.0.0.1:8080."
             )
         }
-        (host, self.port) = (String(text[..<colon]), port)
+        let name = text[..<colon]
+        let isBracketed = name.hasPrefix("[") && name.hasSuffix("]")
+        (host, self.port) = (String(isBracketed ? name.dropFirst().dropLast() : name), port)
+    }
+
+    /// The URL of a server that listens here, on a port that may have been any.
+    func url(port: Int) -> String {
+        "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
     }
 
     /// Until requests can be authenticated, only this machine may send any.
     func requireLoopback() throws(TidemarkError) {
-        guard ["127.0.0.1", "localhost", "::1", "[::1]"].contains(host) else {
+        guard ["127.0.0.1", "localhost", "::1"].contains(host) else {
             throw TidemarkError(
                 .invalidArgument,
                 "This version has no authentication, so it listens on this machine only, not on \(host).",

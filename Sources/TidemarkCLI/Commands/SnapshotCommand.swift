@@ -49,7 +49,7 @@ struct SnapshotCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await Terminal.run {
+        try await Terminal.runInOrder {
             if isURL {
                 return try await Download(url: source, zone: zone).run {
                     try await $0.ship(path: out, progress: $1)

@@ -11,11 +11,11 @@ struct BodyReader {
     /// The longest time that a body may take to arrive.
     let durationMax: Duration
 
-    /// The whole body.
+    /// The whole body, which arrives on a channel.
     ///
     /// - Throws: ``Refusal`` for a body that is too large, too slow, or in another coding than
     ///   gzip; ``ClientGone`` when the rest of it never came.
-    func read(_ request: Request) async throws -> [UInt8] {
+    func read(_ request: Request, on channel: any Channel) async throws -> [UInt8] {
         let announced = request.headers[.contentLength].flatMap { Int($0) }
         guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
             throw try await refused(request, unsupported(request.headers[.contentEncoding] ?? ""))
@@ -23,6 +23,7 @@ struct BodyReader {
         guard announced ?? 0 <= bytesMax else { throw try await refused(request, tooLarge) }
         var intake = Intake(reader: self, coding: coding)
         do {
+            try await UploadPermission.grant(request, on: channel)
             for try await piece in request.body where !intake.take(piece) { break }
         } catch {
             throw ClientGone(cause: error)

@@ -11,7 +11,7 @@ struct FingerprintsRoute {
         -> Response
     {
         let zone = try context.zone
-        let body = try await bodyReader.read(request)
+        let body = try await bodyReader.read(request, on: context.channel)
         let answer = try await service.fingerprints(zone: zone, body: body)
         return try await JSONAnswer.response(answer, to: request.headers)
     }

@@ -18,7 +18,7 @@ struct SyncRoute {
         -> Response
     {
         let zone = try context.zone
-        let body = try await bodyReader.read(request)
+        let body = try await bodyReader.read(request, on: context.channel)
         try await HeldRequest(service: service, zone: zone, channel: context.channel).wait(body)
         let answer = try await service.sync(zone: zone, body: body)
         return try await JSONAnswer.response(

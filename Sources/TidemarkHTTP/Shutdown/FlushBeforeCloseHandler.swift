@@ -5,15 +5,22 @@ internal import NIOCore
 /// A server that stops closes each connection after its answer's last piece was written, which is
 /// not yet sent when the client reads slowly; NIO drops what waits when a channel is closed. A
 /// client that stops reading altogether is the affair of ``StalledWriteHandler``, which stands
-/// nearer to the network and closes without asking.
+/// nearer to the network and closes without asking. It does not see a client that leaves less
+/// unread than the channel holds back, so the wait here has an end of its own.
 final class FlushBeforeCloseHandler: ChannelOutboundHandler, RemovableChannelHandler {
     typealias OutboundIn = Any
     typealias OutboundOut = Any
 
+    private let timeout: TimeAmount
     /// The writes that are not out yet.
     private var pending = 0
     /// Whoever waits for the connection to be closed.
     private var closing: EventLoopPromise<Void>?
+    /// The end of the wait.
+    private var end: Scheduled<Void>?
+
+    /// Makes a handler that waits at most so long for what was written.
+    init(timeout: TimeAmount) { self.timeout = timeout }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let written = promise ?? context.eventLoop.makePromise()
@@ -28,18 +35,28 @@ final class FlushBeforeCloseHandler: ChannelOutboundHandler, RemovableChannelHan
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         guard mode == .all, pending > 0 else { return context.close(mode: mode, promise: promise) }
-        context.flush()
-        guard let closing else {
-            self.closing = promise ?? context.eventLoop.makePromise()
-            return
+        if let closing { return closing.futureResult.cascade(to: promise) }
+        closing = promise ?? context.eventLoop.makePromise()
+        let box = NIOLoopBound((handler: self, context: context), eventLoop: context.eventLoop)
+        end = context.eventLoop.scheduleTask(in: timeout) {
+            let (handler, context) = box.value
+            handler.close(context)
         }
-        closing.futureResult.cascade(to: promise)
+        context.flush()
     }
+
+    func handlerRemoved(context: ChannelHandlerContext) { end?.cancel() }
 
     private func wentOut(_ context: ChannelHandlerContext) {
         pending -= 1
-        guard pending == 0, let closing else { return }
+        if pending == 0 { close(context) }
+    }
+
+    /// Closes the connection if somebody waits for that.
+    private func close(_ context: ChannelHandlerContext) {
+        guard let closing else { return }
         self.closing = nil
+        end?.cancel()
         context.close(mode: .all, promise: closing)
     }
 }

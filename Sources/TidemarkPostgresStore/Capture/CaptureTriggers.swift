@@ -6,13 +6,18 @@ import TidemarkSQLite
 ///
 /// One trigger call a statement, however many rows: the rows before and after are sets. They become
 /// `tidemark.capture`, a row a record, as canonical JSON. A changed key is a deletion and a
-/// creation. They fire for rows that logical replication applies, too (`ENABLE ALWAYS`).
+/// creation. They fire for a session that writes as a replica, too (`ENABLE ALWAYS`), but not for
+/// rows that logical replication applies, which fires no statement trigger: a table that has a
+/// subscription cannot be synced.
 ///
 /// A transaction of another program notes itself in `tidemark.outside` and draws a number when it
 /// commits. Whoever wrote a row after it had to wait for its commit, and drew a higher one; so the
 /// numbers are an order in which the transactions can have happened, and nobody is locked out
 /// meanwhile. A transaction that commits late is simply not there yet: what is taken in is what is
 /// visible, never "everything up to a number".
+///
+/// What a change set of one zone writes into another one, by a trigger of the app's or a cascade,
+/// is noted in the same way: to that zone, its author is another program.
 enum CaptureTriggers {
     static let sharedSQL = """
         CREATE OR REPLACE FUNCTION tidemark.note_outside() RETURNS trigger
@@ -46,8 +51,19 @@ enum CaptureTriggers {
         "DROP FUNCTION IF EXISTS \(functionName(table))();"
     }
 
-    private static func functionName(_ table: String) -> String {
-        "tidemark.\(SQLText.name("capture " + table))"
+    /// The name of the triggers' function, quoted and with its schema.
+    ///
+    /// PostgreSQL cuts names after 63 bytes, behind which two tables may differ.
+    static func functionName(_ table: String) -> String {
+        let name = "capture \(table)"
+        guard name.utf8.count > 63 else { return "tidemark.\(SQLText.name(name))" }
+        return "tidemark.\(SQLText.name("capture \(ContentHash.of(table).prefix(32))"))"
+    }
+
+    /// The zone of a row, as its name is kept in the bookkeeping.
+    static func zone(of alias: String, _ table: PostgresTable) -> String {
+        table.zoneColumn.map { "(\(alias).\(SQLText.name($0))::text COLLATE \"C\")" }
+            ?? SQLText.literal("main")
     }
 
     /// The statement that makes the triggers' function, or makes it anew.
@@ -56,20 +72,20 @@ enum CaptureTriggers {
     /// rows cannot be read as they were, which is noted, and the statement is let through.
     static func function(_ table: PostgresTable) -> String {
         let function = functionName(table.table.name)
-        let zone = { (alias: String) in
-            table.zoneColumn.map { "\(alias).\(SQLText.name($0))" } ?? SQLText.literal("main")
-        }
+        let zone = { (alias: String) in Self.zone(of: alias, table) }
         let (key, row) = (table.keyJSON, { (alias: String) in table.rowJSON(alias) })
         // Rows of zones that are not served are nobody's; when one is, they are its first revision.
         let served = { (alias: String) in
             table.zoneColumn == nil
-                ? ""
-                : " WHERE EXISTS (SELECT 1 FROM tidemark.zone AS z WHERE z.zone = \(zone(alias)))"
+                ? "true"
+                : "EXISTS (SELECT 1 FROM tidemark.zone AS z WHERE z.zone = \(zone(alias)))"
         }
+        // What the engine writes into its own zone belongs to the change set that it is about.
         let zones = { (source: String) in
             """
             INSERT INTO tidemark.outside (zone, xid)
-                    SELECT DISTINCT \(zone("r")), pg_current_xact_id() FROM \(source) AS r\(served("r"))
+                    SELECT DISTINCT \(zone("r")), pg_current_xact_id() FROM \(source) AS r
+                    WHERE \(zone("r")) <> engine.own_zone AND \(served("r"))
                     ON CONFLICT (zone, xid) DO UPDATE SET number = NULL WHERE outside.number IS NOT NULL;
             """
         }
@@ -79,31 +95,30 @@ enum CaptureTriggers {
             LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
             SET timezone = 'UTC' SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres'
             SET extra_float_digits = 1 AS $$
-            DECLARE
-                is_outside boolean := coalesce(current_setting('tidemark.engine', true), '') <> 'on';
+            <<engine>> DECLARE
+                own_zone text := CASE WHEN coalesce(current_setting('tidemark.engine', true), '') <> 'on' THEN ''
+                    ELSE nullif(current_setting('tidemark.zone', true), '') END;
             BEGIN
                 IF \(isUnreadable(table)) THEN
                     INSERT INTO tidemark.unseen SELECT \(table.literal)
                         WHERE NOT EXISTS (SELECT 1 FROM tidemark.unseen WHERE tbl = \(table.literal));
                 ELSIF TG_OP = 'INSERT' THEN
-                    \(into) SELECT \(zone("n")), \(table.literal), \(key("n")), NULL, \(row("n")) FROM new_rows AS n\(served("n"));
-                    IF is_outside THEN \(zones("new_rows")) END IF;
+                    \(into) SELECT \(zone("n")), \(table.literal), \(key("n")), NULL, \(row("n")) FROM new_rows AS n WHERE \(served("n"));
+                    \(zones("new_rows"))
                 ELSIF TG_OP = 'UPDATE' THEN
                     \(into) SELECT coalesce(o.z, n.z), \(table.literal), coalesce(o.k, n.k), o.r, n.r
-                    FROM (SELECT \(zone("o")) AS z, \(key("o")) AS k, \(row("o")) AS r FROM old_rows AS o\(served("o"))) AS o
-                    FULL JOIN (SELECT \(zone("n")) AS z, \(key("n")) AS k, \(row("n")) AS r FROM new_rows AS n\(served("n"))) AS n
+                    FROM (SELECT \(zone("o")) AS z, \(key("o")) AS k, \(row("o")) AS r FROM old_rows AS o WHERE \(served("o"))) AS o
+                    FULL JOIN (SELECT \(zone("n")) AS z, \(key("n")) AS k, \(row("n")) AS r FROM new_rows AS n WHERE \(served("n"))) AS n
                         ON o.z = n.z AND o.k = n.k
                     WHERE o.r IS DISTINCT FROM n.r;
-                    IF is_outside THEN
-                        \(zones("old_rows"))
-                        \(zones("new_rows"))
-                    END IF;
+                    \(zones("old_rows"))
+                    \(zones("new_rows"))
                 ELSIF TG_OP = 'DELETE' THEN
-                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM old_rows AS o\(served("o"));
-                    IF is_outside THEN \(zones("old_rows")) END IF;
+                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM old_rows AS o WHERE \(served("o"));
+                    \(zones("old_rows"))
                 ELSE
-                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM \(table.name) AS o\(served("o"));
-                    IF is_outside THEN \(zones(table.name)) END IF;
+                    \(into) SELECT \(zone("o")), \(table.literal), \(key("o")), \(row("o")), NULL FROM \(table.name) AS o WHERE \(served("o"));
+                    \(zones(table.name))
                 END IF;
                 RETURN NULL;
             END $$;

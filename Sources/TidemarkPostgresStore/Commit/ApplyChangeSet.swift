@@ -18,10 +18,8 @@ extension PostgresTransaction {
             for item in work where item.counts[.create] != nil { try create(item, ord) }
             for item in work where item.counts[.update] != nil { try update(item, ord) }
             for item in work.reversed() where item.counts[.delete] != nil { try delete(item, ord) }
-        } catch let failure as PostgresFailure where failure.state.hasPrefix("23") {
+        } catch let failure as PostgresFailure where failure.isAboutValues {
             throw violation(of: failure, ord)
-        } catch let failure as PostgresFailure where failure.state.hasPrefix("22") {
-            throw Violation.refusal(Self.unreadable(failure, ord))
         }
         try checkReferences(ord)
     }
@@ -110,7 +108,7 @@ extension PostgresTransaction {
         let zone = table.zoneColumn.map { [SQLText.name($0)] } ?? []
         let values = columns.map {
             let fallback = table.defaults[$0].map { "(\($0))" } ?? "NULL"
-            return Self.value(table, $0, otherwise: "\(fallback)::\(table.type($0))")
+            return Self.value(table, $0, otherwise: "\(fallback)::\(table.wholeType($0))")
         }
         let names = zone + columns.map { SQLText.name($0) }
         // Without a zone column the first parameter stands for nothing.

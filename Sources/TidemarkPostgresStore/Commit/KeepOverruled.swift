@@ -106,7 +106,7 @@ enum KeySet {
         case .real:
             "coalesce(\(json) ->> '$real', \(json) #>> '{}')::double precision"
         case .boolean: "(\(json) #>> '{}')::int::boolean"
-        default: "(\(json) #>> '{}')::\(table.type(column))"
+        default: "(\(json) #>> '{}')::\(table.wholeType(column))"
         }
     }
 }

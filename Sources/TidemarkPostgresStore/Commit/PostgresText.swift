@@ -50,7 +50,7 @@ enum PostgresText {
         let row = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT s.ord, s.tbl, s.key, c.col, tidemark_postgres_misfit(c.value, t.kind) AS reason
+                    SELECT s.ord, s.tbl, s.key, c.col, \(reason(against: "c.value", "t.kind")) AS reason
                     FROM temp.tidemark_staged AS s JOIN temp.tidemark_staged_cell AS c USING (rec)
                     JOIN temp.tidemark_postgres_type AS t ON t.tbl = s.tbl AND t.col = c.col
                     WHERE reason IS NOT NULL LIMIT 1
@@ -58,16 +58,19 @@ enum PostgresText {
             )
         )
         guard let row else { return }
-        throw TidemarkError(
+        throw refusal(
+            row["reason"],
+            .init(changeSet: row["ord"], table: row["tbl"], key: row["key"], column: row["col"])
+        )
+    }
+
+    /// The error about a value, for a reason that ``reason(against:_:)`` gives.
+    static func refusal(_ reason: String, _ place: TidemarkError.Place) -> TidemarkError {
+        TidemarkError(
             .invalidValue,
-            "A value \(row["reason"] as String).",
+            "A value \(reason).",
             fix: "Write a value of the column's type; the server keeps it in PostgreSQL.",
-            place: .init(
-                changeSet: row["ord"],
-                table: row["tbl"],
-                key: row["key"],
-                column: row["col"]
-            )
+            place: place
         )
     }
 
@@ -150,15 +153,31 @@ enum PostgresText {
         "iif(\(kind) = 'text' AND typeof(\(value)) = 'real', CAST(\(value) AS TEXT), \(value))"
     }
 
+    /// Why a column of a kind cannot hold a value; NULL if it can.
+    static func reason(against value: String, _ kind: String) -> String {
+        "tidemark_postgres_misfit(\(value), \(Self.kind(kind, holding: value)))"
+    }
+
+    /// A value that may be a misfit as text for a column of a kind; the statement fails if it is.
+    static func strictText(_ value: String, _ kind: String) -> String {
+        "tidemark_postgres_text(\(written(value, kind)), \(Self.kind(kind, holding: value)))"
+    }
+
+    /// The kind of a column, or NULL where a text is none that GRDB's functions see as it is.
+    ///
+    /// They are given what stands before a NUL, and U+FFFD for what is not UTF-8. Canonical JSON has
+    /// such a text as an object.
+    private static func kind(_ kind: String, holding value: String) -> String {
+        let isOtherwise = #"substr(tidemark_key(\#(value)), 1, 1) <> '"'"#
+        return "iif(typeof(\(value)) = 'text' AND \(isOtherwise), NULL, \(kind))"
+    }
+
     private static let text = DatabaseFunction(
         "tidemark_postgres_text",
         argumentCount: 2,
         pure: true
     ) { values in
-        switch converted(values[0], String.fromDatabaseValue(values[1]) ?? "") {
-        case .success(let text): text
-        case .failure: nil
-        }
+        try converted(values[0], String.fromDatabaseValue(values[1])).get()
     }
 
     private static let misfit = DatabaseFunction(
@@ -166,7 +185,7 @@ enum PostgresText {
         argumentCount: 2,
         pure: true
     ) { values in
-        switch converted(values[0], String.fromDatabaseValue(values[1]) ?? "") {
+        switch converted(values[0], String.fromDatabaseValue(values[1])) {
         case .success: nil
         case .failure(let misfit): misfit.reason
         }
@@ -175,8 +194,13 @@ enum PostgresText {
     struct Misfit: Error { let reason: String }
 
     /// A value as text for a column of a kind; nil is NULL.
-    static func converted(_ value: DatabaseValue, _ kind: String) -> Result<String?, Misfit> {
-        let kind = PostgresType(rawValue: kind) ?? .text
+    static func converted(_ value: DatabaseValue, _ name: String?) -> Result<String?, Misfit> {
+        guard let name else {
+            return .failure(
+                Misfit(reason: "is text with NUL or not in UTF-8, which PostgreSQL does not keep")
+            )
+        }
+        let kind = PostgresType(rawValue: name) ?? .text
         switch (value.storage, kind) {
         case (.null, _): return .success(nil)
         case (.int64(let number), .text), (.int64(let number), .integer),
@@ -205,11 +229,7 @@ enum PostgresText {
 
     private static func converted(_ text: String, _ kind: PostgresType) -> Result<String?, Misfit> {
         switch kind {
-        case .text:
-            guard !text.utf8.contains(0) else {
-                return .failure(Misfit(reason: "is text with NUL, which PostgreSQL does not keep"))
-            }
-            return .success(text)
+        case .text: return .success(text)
         case .mixed:
             let isNumber =
                 /[ \t\n\v\f\r]*[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?[ \t\n\v\f\r]*/

@@ -101,10 +101,12 @@ final class PostgresTransaction: StoreTransaction {
             return try pg.run(
                 [
                     PostgresStatement("BEGIN"),
+                    // The triggers are told whose transaction it is.
                     PostgresStatement(
                         """
-                        SELECT epoch, revision, horizon, time, notes, adopted FROM tidemark.zone
-                        WHERE zone = $1 FOR NO KEY UPDATE
+                        SELECT epoch, revision, horizon, time, notes, adopted,
+                            set_config('tidemark.zone', zone, true)
+                        FROM tidemark.zone WHERE zone = $1 FOR NO KEY UPDATE
                         """,
                         [zone]
                     ),
@@ -166,8 +168,10 @@ final class PostgresTransaction: StoreTransaction {
 
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
-        try PostgresText.refuseMisfits(in: db)
-        try spellKeys()
+        try staged.placing {
+            try PostgresText.refuseMisfits(in: db)
+            try spellKeys()
+        }
         return request
     }
 

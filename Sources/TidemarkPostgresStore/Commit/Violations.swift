@@ -32,8 +32,10 @@ extension PostgresTransaction {
                     place: .init(changeSet: ord, table: table, column: column)
                 )
             )
-        default:
-            let column = failure.state == "23502" ? failure.column : nil
+        case let state where state.hasPrefix("22"):
+            return .refusal(Self.unreadable(failure, ord, stored))
+        case let state where state.hasPrefix("23"):
+            let column = state == "23502" ? failure.column : nil
             let what =
                 column.map { "NOT NULL constraint failed: \(table).\($0)" }
                 ?? "CHECK constraint failed: \(check(failure, stored) ?? table)"
@@ -50,21 +52,45 @@ extension PostgresTransaction {
                     )
                 )
             )
+        default:
+            return .refusal(Self.refused(failure, ord, stored))
         }
+    }
+
+    /// A record that a trigger of the app's own refuses, or an index or a policy.
+    ///
+    /// What a trigger says in `RAISE EXCEPTION` is the app's own words, as in SQLite's `RAISE`;
+    /// PostgreSQL's may quote rows.
+    private static func refused(
+        _ failure: PostgresFailure,
+        _ ord: Int,
+        _ stored: PostgresTable?
+    ) -> TidemarkError {
+        let what = failure.state == "P0001" ? failure.message : "SQLSTATE \(failure.state)"
+        return TidemarkError(
+            .constraintViolated,
+            "The table refuses a record: \(what).",
+            fix: "Give the record values that the table's rules and triggers allow.",
+            place: .init(changeSet: ord, table: stored?.table.name)
+        )
     }
 
     private func check(_ failure: PostgresFailure, _ stored: PostgresTable?) -> String? {
         failure.constraint.map { CheckText.label(of: $0, in: stored?.table.sql ?? "") ?? $0 }
     }
 
-    /// A text that the column's type does not read: a date that is none, a word that the enum does
-    /// not have.
-    static func unreadable(_ failure: PostgresFailure, _ ord: Int) -> TidemarkError {
+    /// A text that the column's type does not take: a date that is none, a word that the enum does
+    /// not have, a name that is too long.
+    private static func unreadable(
+        _ failure: PostgresFailure,
+        _ ord: Int,
+        _ stored: PostgresTable?
+    ) -> TidemarkError {
         TidemarkError(
             .invalidValue,
             "A value cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",
             fix: "Write a value that the column's type takes.",
-            place: .init(changeSet: ord, table: failure.table, column: failure.column)
+            place: .init(changeSet: ord, table: stored?.table.name, column: failure.column)
         )
     }
 
@@ -78,14 +104,14 @@ extension PostgresTransaction {
 
     // MARK: References
 
-    /// Has PostgreSQL check the references that the change set left, and looks for the culprits if
-    /// one is broken.
+    /// Has PostgreSQL check what is checked at the end, the references that the change set left
+    /// above all, and looks for the culprits if one is broken.
     func checkReferences(_ ord: Int) throws {
         try pg.execute("SAVEPOINT reference")
         do {
             try pg.execute("SET CONSTRAINTS ALL IMMEDIATE")
             try pg.execute("SET CONSTRAINTS ALL DEFERRED; RELEASE reference")
-        } catch let failure as PostgresFailure where failure.state.hasPrefix("23") {
+        } catch let failure as PostgresFailure where failure.isAboutValues {
             try pg.execute("ROLLBACK TO reference; RELEASE reference; SET CONSTRAINTS ALL DEFERRED")
             guard failure.state == "23503" else { throw violation(of: failure, ord) }
             try staged.refuseBroken(

@@ -36,6 +36,7 @@ package final class PostgresConnection {
     ///
     /// - Throws: ``PostgresFailure``.
     package init(_ address: String, _ settings: Settings = Settings()) throws {
+        try PostgresAddress.check(address)
         let keywords = ["dbname", "client_encoding", "application_name", "connect_timeout"]
         let values = [address, "UTF8", "tidemark", "\(settings.connectTimeout)"]
         let opened = Self.withCStrings(keywords.map(Optional.some) + [nil]) { keywords in

@@ -30,8 +30,20 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
         ["40001", "40P01", "55P03", "55006"].contains(state) || isAboutAlteredTable
     }
 
-    /// Whether a value does not fit its column, or a constraint refuses it.
-    var isAboutValues: Bool { ["22", "23"].contains(state.prefix(2)) }
+    /// Whether it is about what was written: a value does not fit its column, or a constraint, an
+    /// index, a policy or a trigger refuses the row.
+    ///
+    /// A trigger of the app's own may raise any state. So it is all but the server's trouble and
+    /// mistakes in the code of a trigger, which whoever runs the server mends; 42501 is what
+    /// policies say of a row, and triggers, too.
+    var isAboutValues: Bool {
+        guard !isDisconnected, !isTransient else { return false }
+        return state == "42501" || !Self.troubles.contains(String(state.prefix(2)))
+    }
+
+    private static let troubles: Set<String> = [
+        "25", "26", "28", "3D", "3F", "40", "42", "53", "57", "58", "72", "F0", "HV", "XX",
+    ]
 
     /// Whether a column or a table is not what it was: somebody has altered it since the
     /// transaction looked.

@@ -66,7 +66,7 @@ struct CaptureAdditions {
     }
 
     private func capture(_ table: PostgresTable, before: String, where condition: String) throws {
-        let zone = table.zoneColumn.map { "t.\(SQLText.name($0))" } ?? SQLText.literal("main")
+        let zone = CaptureTriggers.zone(of: "t", table)
         try pg.execute(
             """
             INSERT INTO tidemark.capture (zone, tbl, key, before, after)

@@ -30,13 +30,22 @@ struct FollowTables {
         guard let record = try ServedRecord.load(pg, policies: policies) else {
             throw OpenDatabase.nothingToServe
         }
-        if try State(self, record).isFollowed { return try PostgresSchema(record, pg) }
+        var state = try look(record)
+        if state.isFollowed { return try PostgresSchema(record, at: state.position, pg) }
         try lockZones()
-        // What was altered until the locks were there belongs to it.
-        let state = try State(self, record)
-        try lock(state)
+        // What was altered, or written unseen, until the locks were there belongs to it.
+        while true {
+            try lock(state)
+            let locked = state
+            state = try look(record)
+            if state.position == locked.position { break }
+        }
         let followed = try follow(state, given)
-        return try PostgresSchema(followed, pg)
+        let position = CataloguePosition(
+            version: followed.version,
+            fingerprint: state.position.fingerprint
+        )
+        return try PostgresSchema(followed, at: position, pg)
     }
 
     /// What clients are told when the tables can not be synced any more.
@@ -53,6 +62,8 @@ struct FollowTables {
     /// The tables that are known, and as they are.
     private struct State {
         let record: ServedRecord
+        /// The catalogue's when it began to be read.
+        let position: CataloguePosition
         let adoption: AdoptTables
         /// The tables that can be synced, as a device would have them.
         let actual: SyncSchema
@@ -86,6 +97,7 @@ struct FollowTables {
 
         init(_ follow: FollowTables, _ record: ServedRecord) throws {
             self.record = record
+            position = try CataloguePosition.now(of: record.namespace, zone: "", follow.pg)
             let plain = record.schema.tables.filter { $0.keyKind == .general && $0.key.count == 1 }
             adoption = AdoptTables(
                 pg: follow.pg,
@@ -119,6 +131,15 @@ struct FollowTables {
                 if !difference.isEmpty { differences[known.name] = difference }
             }
             self.differences = differences
+        }
+    }
+
+    /// Reads it all as it is at one moment: anew, when somebody alters tables meanwhile.
+    private func look(_ record: ServedRecord) throws -> State {
+        while true {
+            let state = try State(self, record)
+            let position = try CataloguePosition.now(of: record.namespace, zone: "", pg)
+            if position == state.position { return state }
         }
     }
 
@@ -205,14 +226,17 @@ struct FollowTables {
             try capture.create(stored(table, record))
         }
         try capture.noteOutside()
-        try pg.execute("DELETE FROM tidemark.unseen")
-        if !rebuilt.isEmpty { try renewEpochs() }
-        record.catalogue = try CatalogueTable.read(
-            tables.map(\.name),
-            namespace: record.namespace,
-            zoneColumn: record.zoneColumn,
-            pg
+        try pg.query(
+            "DELETE FROM tidemark.unseen WHERE tbl = ANY ($1::text[])",
+            [PostgresArray.quoted(state.unseen.sorted())]
         )
+        if !rebuilt.isEmpty { try renewEpochs() }
+        // What somebody has altered since then is still to be found.
+        record.catalogue = state.catalogue.mapValues { table in
+            var table = table
+            table.isCaptured = true
+            return table
+        }
         record.version += 1
         try record.save(pg)
         return record

@@ -2,8 +2,8 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
 
-/// Compaction, as in the embedded store: bodies below the horizon go, of a record's log entries one
-/// stays with the columns of all, and of verdicts the map of ids.
+/// Compaction, as in the embedded store: bodies below the horizon go, of a record's log entries
+/// those stay that set a column last or made the record anew, and of verdicts the map of ids.
 extension PostgresTransaction {
     func compact(to horizon: Int64) throws {
         try pg.scanning { try compactLog(to: horizon) }
@@ -45,7 +45,8 @@ extension PostgresTransaction {
         let integerTables = PostgresArray.quoted(
             schema.tables.filter { $0.keyKind == .integer }.map(\.name)
         )
-        // A record that was there before, went and came again stays one that was created anew.
+        // A record that was there before, went and came again stays one that was created anew. That
+        // the server has made one under an id of its own is nothing that anybody can have missed.
         try pg.query(
             """
             WITH entry AS (
@@ -54,18 +55,28 @@ extension PostgresTransaction {
                         SELECT c.tbl, c.key FROM tidemark.log AS c WHERE c.zone = $1
                             AND c.revision > $2::bigint AND c.revision <= $3::bigint)
                 RETURNING l.*
+            ), counted AS (
+                SELECT *, count(*) OVER record AS entries,
+                    operation = 'delete' OR operation = 'create' AND (merged OR tbl <> ALL ($4::text[])
+                        OR revision > min(revision) OVER record) AS renews
+                FROM entry WINDOW record AS (PARTITION BY tbl, key)
+            ), known AS (
+                SELECT *, coalesce(max(revision) FILTER (WHERE renews)
+                    OVER (PARTITION BY tbl, key), 0) AS renewed
+                FROM counted
             )
             INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, merged)
-            SELECT $1, tbl, key, max(revision),
-                CASE WHEN count(*) = 1 THEN min(operation)
-                    WHEN bool_or(operation = 'delete' OR operation = 'create'
-                        AND (merged OR tbl <> ALL ($4::text[]))) THEN 'create' ELSE 'update' END,
-                CASE WHEN count(*) = 1 THEN min(columns) ELSE coalesce((
-                    SELECT json_agg(DISTINCT j.name)::text
-                    FROM unnest(array_agg(columns)) AS c (list), json_array_elements_text(c.list::json) AS j (name)
-                ), '[]') END,
-                count(*) > 1 OR bool_or(merged)
-            FROM entry GROUP BY tbl, key
+            SELECT zone, tbl, key, revision, operation, columns, merged FROM known WHERE entries = 1
+            UNION ALL
+            SELECT zone, tbl, key, revision, 'create', NULL, true FROM known
+            WHERE entries > 1 AND revision = renewed
+            UNION ALL
+            SELECT zone, tbl, key, revision, 'update', json_agg(col ORDER BY col)::text, true FROM (
+                SELECT e.zone, e.tbl, e.key, j.col, max(e.revision) AS revision
+                FROM known AS e, json_array_elements_text(e.columns::json) AS j (col)
+                WHERE e.entries > 1 AND e.operation = 'update' AND e.revision > e.renewed
+                GROUP BY e.zone, e.tbl, e.key, j.col
+            ) AS c GROUP BY zone, tbl, key, revision
             """,
             range + [integerTables]
         )

@@ -19,16 +19,38 @@
 /// | `tidemark.overruled` | values of a device that another change set overruled, until it has them |
 /// | `tidemark.capture` | a record's row before and after a statement, until a revision has it |
 /// | `tidemark.piece` | a piece of a long change set that is being logged |
-/// | `tidemark.outside` | a transaction of another program that captured something |
+/// | `tidemark.outside` | a transaction of another program, or of another zone, that captured something |
 enum Bookkeeping {
     /// The version of these tables, and of the functions and triggers beside them.
-    static let layout = 4
+    static let layout = 5
 
     /// What a database that was served with layout 3 lacks; nodes of that version go on beside it.
     static let sinceLayout3 = """
         ALTER TABLE tidemark.verdict ADD COLUMN IF NOT EXISTS as_sent boolean NOT NULL DEFAULT false;
         \(pieces)
-        UPDATE tidemark.served SET layout = \(layout) WHERE layout = 3;
+        UPDATE tidemark.served SET layout = 4 WHERE layout = 3;
+        """
+
+    /// What a database that was served with layout 4 needs, beside new functions of the triggers;
+    /// nodes of that version go on beside it.
+    ///
+    /// They left what one zone's change set wrote into another one lying about. When that was is
+    /// not known, so such zones begin another history.
+    static let sinceLayout4 = """
+        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
+        WITH orphan AS (
+            DELETE FROM tidemark.capture AS c WHERE NOT EXISTS (
+                SELECT 1 FROM tidemark.outside AS o WHERE o.zone = c.zone AND o.xid = c.xid)
+            RETURNING zone
+        ), ended AS (
+            INSERT INTO tidemark.lineage
+            SELECT zone, epoch, revision FROM tidemark.zone WHERE zone IN (SELECT zone FROM orphan)
+            ON CONFLICT (zone, epoch) DO UPDATE SET ended = excluded.ended
+        ), forgotten AS (
+            DELETE FROM tidemark.fingerprint WHERE zone IN (SELECT zone FROM orphan)
+        )
+        UPDATE tidemark.zone SET epoch = gen_random_uuid()::text WHERE zone IN (SELECT zone FROM orphan);
+        UPDATE tidemark.served SET layout = \(layout) WHERE layout = 4;
         """
 
     /// Rows are there only while their transaction lasts, so no crash has to bring them back.

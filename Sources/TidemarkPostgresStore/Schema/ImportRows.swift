@@ -25,19 +25,19 @@ struct ImportRows {
     private func copy(_ table: PostgresTable) throws {
         let columns = table.table.columns.map(\.name)
         let members = columns.map {
-            "\(SQLText.literal($0)), tidemark_postgres_text(\(PostgresText.written(SQLText.name($0), "'\(table.kind($0).rawValue)'")), '\(table.kind($0).rawValue)')"
+            "\(SQLText.literal($0)), \(PostgresText.strictText(SQLText.name($0), kind($0, table)))"
         }
         let order = SQLText.names(table.table.key)
         let values = columns.map { "(r.v ->> \(SQLText.literal($0)))::\(table.type($0))" }
         var copied = 0
         while true {
-            let batch = try Row.fetchOne(
-                db,
-                sql: """
-                    SELECT count(*) AS rows, json_group_array(json_object(\(members.joined(separator: ", ")))) AS list
-                    FROM (SELECT * FROM main.\(SQLText.name(table.table.name))
-                        ORDER BY \(order) LIMIT \(Self.batch) OFFSET \(copied))
-                    """
+            let batch = try fetch(
+                """
+                SELECT count(*) AS rows, json_group_array(json_object(\(members.joined(separator: ", ")))) AS list
+                FROM (SELECT * FROM main.\(SQLText.name(table.table.name))
+                    ORDER BY \(order) LIMIT \(Self.batch) OFFSET \(copied))
+                """,
+                table
             )
             guard let batch, batch["rows"] as Int > 0 else { return }
             copied += batch["rows"] as Int
@@ -49,5 +49,38 @@ struct ImportRows {
                 [batch["list"]]
             )
         }
+    }
+
+    private func kind(_ column: String, _ table: PostgresTable) -> String {
+        SQLText.literal(table.kind(column).rawValue)
+    }
+
+    /// Fetches a batch of rows; where one has a value that its column cannot hold, the statement
+    /// fails without saying which, and then it is looked for.
+    private func fetch(_ sql: String, _ table: PostgresTable) throws -> Row? {
+        do {
+            return try Row.fetchOne(db, sql: sql)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            for column in table.table.columns.map(\.name) { try refuseMisfit(column, table) }
+            throw error
+        }
+    }
+
+    private func refuseMisfit(_ column: String, _ table: PostgresTable) throws {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT key, reason FROM (
+                    SELECT \(RowJSON.key(table.table)) AS key,
+                        \(PostgresText.reason(against: SQLText.name(column), kind(column, table))) AS reason
+                    FROM main.\(SQLText.name(table.table.name)))
+                WHERE reason IS NOT NULL LIMIT 1
+                """
+        )
+        guard let row else { return }
+        throw PostgresText.refusal(
+            row["reason"],
+            .init(table: table.table.name, key: row["key"], column: column)
+        )
     }
 }

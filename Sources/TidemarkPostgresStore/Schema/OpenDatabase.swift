@@ -49,10 +49,15 @@ struct OpenDatabase {
         if isMade, try pg.integer("SELECT layout FROM tidemark.served") == 3 {
             try pg.execute(Bookkeeping.sinceLayout3)
         }
+        let isOlder = try isMade && pg.integer("SELECT layout FROM tidemark.served") == 4
+        if isOlder { try pg.execute(Bookkeeping.sinceLayout4) }
         let isServed =
             try isMade && ServedRecord.load(pg, policies: options.policies) != nil
         let opened = try isServed ? (follow(), grow()) : (make(), [])
         let served = try opened.1.isEmpty ? opened.0 : follow()
+        if isOlder {
+            for table in served.tables.values { try pg.execute(CaptureTriggers.function(table)) }
+        }
         for zone in options.zones { try add(zone, served) }
         if options.isRestored { try renewEpochs() }
         return (served, opened.1)
@@ -86,7 +91,10 @@ struct OpenDatabase {
         )
         record.excluded = options.excluding.union(try others(record))
         try record.save(pg)
-        return try PostgresSchema(record, pg)
+        // Tables that were there may have been altered since they were looked at.
+        guard !options.adopts else { return try follow() }
+        let position = try CataloguePosition.now(of: record.namespace, zone: "", pg)
+        return try PostgresSchema(record, at: position, pg)
     }
 
     /// The tables that are there and are not served: they stay somebody else's.

@@ -29,7 +29,10 @@ struct PostgresSchema: Hashable, Sendable {
     }
 
     /// Reads how the tables that are served look in PostgreSQL's catalogue.
-    init(_ record: ServedRecord, _ pg: PostgresConnection) throws {
+    ///
+    /// `position` was read before it was found that they are these: what is altered from then on
+    /// is noticed by whoever compares.
+    init(_ record: ServedRecord, at position: CataloguePosition, _ pg: PostgresConnection) throws {
         let tables = try record.schema.tables.map {
             try PostgresCatalog.table(
                 $0,
@@ -45,7 +48,7 @@ struct PostgresSchema: Hashable, Sendable {
             namespace,
             pg
         )
-        position = try CataloguePosition.now(of: namespace, zone: "", pg)
+        self.position = position
     }
 }
 

@@ -36,6 +36,20 @@ struct PostgresTable: Hashable, Sendable {
     /// The type of a column, for casts.
     func type(_ column: String) -> String { types[column] ?? "text" }
 
+    /// The type of a column without its length, for casts of what is to be written or looked up.
+    ///
+    /// A cast to a length cuts what is longer without a word; an assignment refuses it.
+    func wholeType(_ column: String) -> String {
+        let type = type(column)
+        let rest = type.drop { $0 != ")" }.dropFirst()
+        return Self.wholeTypes[String(type.prefix { $0 != "(" })].map { "\($0)\(rest)" } ?? type
+    }
+
+    private static let wholeTypes = [
+        "character varying": "character varying", "character": "bpchar",
+        "bit varying": "bit varying", "bit": "bit varying",
+    ]
+
     /// A column behind an alias.
     func column(_ column: String, _ alias: String) -> String { "\(alias).\(SQLText.name(column))" }
 
@@ -79,7 +93,7 @@ struct PostgresTable: Hashable, Sendable {
 
     /// The value of a column in a staged record `s`, whose values are a JSON object of texts.
     func staged(_ column: String, _ alias: String = "s") -> String {
-        "(\(alias).v ->> \(SQLText.literal(column)))::\(type(column))"
+        "(\(alias).v ->> \(SQLText.literal(column)))::\(wholeType(column))"
     }
 
     /// The condition under which a row is that of a staged record.

@@ -41,15 +41,16 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
         self.init(named: String(base.reversed().drop { $0 == " " }.reversed()))
     }
 
-    /// A column's value as canonical JSON.
+    /// A column's value as canonical JSON, which compares by its bytes whatever the column's
+    /// collation is.
     func json(_ expression: String) -> String {
         switch self {
         case .integer: "coalesce((\(expression))::text, 'null')"
         case .real: "tidemark.real(\(expression))"
         case .boolean: "coalesce((\(expression))::int::text, 'null')"
         case .bytes: "tidemark.bytes(\(expression))"
-        case .text: "tidemark.quote((\(expression))::text)"
-        case .mixed: "tidemark.mixed((\(expression))::text)"
+        case .text: "tidemark.quote((\(expression))::text COLLATE \"C\")"
+        case .mixed: "tidemark.mixed((\(expression))::text COLLATE \"C\")"
         }
     }
 

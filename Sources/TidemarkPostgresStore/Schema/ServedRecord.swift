@@ -85,7 +85,7 @@ struct CatalogueTable: Hashable, Codable {
     /// The columns that can travel.
     let columns: [String: Column]
     /// Whether all triggers are there, fire, and are the table's own.
-    let isCaptured: Bool
+    var isCaptured: Bool
 
     /// Reads tables from the catalogue.
     static func read(
@@ -99,15 +99,18 @@ struct CatalogueTable: Hashable, Codable {
             SELECT c.relname, c.oid, a.attname, a.attnum, format_type(a.atttypid, a.atttypmod),
                 (SELECT count(*) FROM pg_trigger AS t
                     WHERE t.tgrelid = c.oid AND t.tgenabled = 'A' AND t.tgname = ANY ($3::text[])
-                        AND t.tgfoid = to_regproc('tidemark.' || quote_ident('capture ' || c.relname)))
-            FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-            WHERE c.relnamespace = to_regnamespace($1) AND c.relname = ANY ($2::text[])
+                        AND t.tgfoid = to_regproc(f.name))
+            FROM unnest($2::text[], $5::text[]) AS f (relname, name)
+                JOIN pg_class AS c ON c.relname = f.relname
+                JOIN pg_attribute AS a ON a.attrelid = c.oid
+            WHERE c.relnamespace = to_regnamespace($1)
                 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
                 AND a.attname <> coalesce($4, '')
             """,
             [
                 SQLText.name(namespace), PostgresArray.quoted(names),
                 PostgresArray.quoted(CaptureTriggers.names), zoneColumn,
+                PostgresArray.quoted(names.map(CaptureTriggers.functionName)),
             ]
         )
         let byTable = Dictionary(grouping: rows.map { $0 }) { $0.text(0) }

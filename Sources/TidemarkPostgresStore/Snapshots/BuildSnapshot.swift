@@ -153,11 +153,14 @@ struct BuildSnapshot {
 /// The snapshot files of each zone.
 actor ZoneSnapshots {
     private let folder: String
+    /// One for all zones: each claim that is held is an open file.
+    private let claim: SnapshotClaim
     private let now: @Sendable () -> Int64
     private var caches: [String: SnapshotCache] = [:]
 
     init(folder: String, now: @escaping @Sendable () -> Int64) {
         (self.folder, self.now) = (folder, now)
+        claim = SnapshotClaim(folder: folder)
     }
 
     func cache(of zone: String) -> SnapshotCache {
@@ -165,6 +168,7 @@ actor ZoneSnapshots {
         // A zone's name may be anything; a file's may not.
         let cache = SnapshotCache(
             besides: "\(folder)/tidemark-\(ContentHash.of(zone).prefix(16))",
+            claim: claim,
             now: now
         )
         caches[zone] = cache

@@ -97,7 +97,7 @@ package struct RecordWriter {
                 targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
             conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
         }
-        // What the table says of clashes, ON CONFLICT REPLACE for instance, is for the app's writes.
+        // What the table says of clashes, ON CONFLICT REPLACE for instance, is for the app.
         let evicts = existing == .refuse && planted(PlantedBug.evictsUniqueHolder)
         try db.cachedStatement(
             sql: """

@@ -29,19 +29,74 @@ struct UniqueParking {
             !table.uniques.isEmpty || table.hasComputedUniques
         else { return }
         let uniqueNames = Set(table.uniques.flatMap { $0 })
+        let named = table.valueColumns.filter { uniqueNames.contains($0.name) }
         // Nobody says what a computed value is made of: any changing column may have to be parked.
-        let columns = table.valueColumns.filter {
-            table.hasComputedUniques || uniqueNames.contains($0.name)
-        }
+        let columns = table.hasComputedUniques ? table.valueColumns : named
         guard !columns.isEmpty else { return }
         let work = leavingOperations.filter { counts[$0] != nil }
+        if isPartial, counts[.update] != nil { try stageAsTheyAre(named, sets) }
         guard table.sql.uppercased().contains("CHECK") else {
-            return try work.forEach { try park(columns, $0, sets) }
+            return try work.forEach { try park(columns, orElse: named, $0, sets) }
         }
         try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
-        let parked = Result { try work.forEach { try park(columns, $0, sets) } }
+        let parked = Result { try work.forEach { try park(columns, orElse: named, $0, sets) } }
         try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
         try parked.get()
+    }
+
+    /// Whether a value is unique in some rows only, so that it can change hands by what other
+    /// columns say.
+    private var isPartial: Bool {
+        table.indexSQL.contains {
+            let words = SQLText.keywords($0)
+            return words.contains("UNIQUE") && words.contains("WHERE")
+        }
+    }
+
+    /// Adds columns that an update leaves alone to what it sets, as they are: they are parked, too,
+    /// and get their values back.
+    private func stageAsTheyAre(_ columns: [SyncedTable.Column], _ sets: StagedSets) throws {
+        let name = SQLText.name(table.name)
+        for column in columns {
+            try db.cachedStatement(
+                sql: """
+                    INSERT OR IGNORE INTO temp.tidemark_staged_cell (rec, col, value)
+                    SELECT \(StagingTables.cells(of: "r")), \(SQLText.literal(column.name)), t.\(SQLText.name(column.name))
+                    FROM temp.tidemark_staged AS r JOIN main.\(name) AS t
+                        ON \(KeySQL.match(table, key: "r.key", alias: "t."))
+                    WHERE \(sets.contains("r.ord")) AND r.tbl = \(SQLText.literal(table.name))
+                        AND r.operation = 'update'
+                    """
+            ).execute(arguments: [sets.number])
+        }
+    }
+
+    /// Parks columns, or only those that unique constraints name, where a computed value cannot be
+    /// made of what is parked.
+    ///
+    /// Then computed values stay until they are replaced, which fails only where they change hands.
+    private func park(
+        _ columns: [SyncedTable.Column],
+        orElse named: [SyncedTable.Column],
+        _ operation: TidemarkCore.Operation,
+        _ sets: StagedSets
+    ) throws {
+        do {
+            try park(columns, operation, sets)
+        } catch let error as DatabaseError where table.hasComputedUniques && Self.isUnfit(error) {
+            // The statement has undone what it did.
+            try park(named, operation, sets)
+        }
+    }
+
+    /// Whether an expression fails, or a constraint on what it makes; a trigger that refuses may
+    /// have ended the transaction.
+    private static func isUnfit(_ error: DatabaseError) -> Bool {
+        switch error.resultCode {
+        case .SQLITE_ERROR: true
+        case .SQLITE_CONSTRAINT: error.extendedResultCode != .SQLITE_CONSTRAINT_TRIGGER
+        default: false
+        }
     }
 
     private func park(
@@ -54,11 +109,12 @@ struct UniqueParking {
         let moving =
             operation == .delete ? columns : columns.filter { pivot.present[$0.name] != nil }
         guard !moving.isEmpty else { return }
+        let uniqueNames = isPartial ? Set(table.uniques.flatMap { $0 }) : []
         let targets = moving.map {
             let column = SQLText.name($0.name)
             let kept = "\(name).\(column)"
             let isMoving =
-                operation == .delete
+                operation == .delete || uniqueNames.contains($0.name)
                 ? "1" : pivot.value($0.name, otherwise: kept) + " IS NOT \(kept)"
             return "\(column) = CASE WHEN \(isMoving) THEN \(parkedValue($0)) ELSE \(kept) END"
         }
@@ -73,7 +129,7 @@ struct UniqueParking {
     /// A value that fits the column's type, equals no other record's, and is gone before the
     /// statement's transaction ends.
     ///
-    /// NULLs never collide.
+    /// NULLs never collide. Text is JSON, which expressions may read.
     private func parkedValue(_ column: SyncedTable.Column) -> String {
         guard column.isNotNull else { return "NULL" }
         let type = column.type.uppercased()
@@ -83,7 +139,7 @@ struct UniqueParking {
         if ["INT", "NUM", "DEC"].contains(where: type.contains) {
             return "-4611686018427387904 + s.rec"
         }
-        if type.contains("BLOB") { return "CAST('tidemark parked ' || s.rec AS BLOB)" }
-        return "'tidemark parked ' || s.rec"
+        let text = #"'"tidemark parked ' || s.rec || '"'"#
+        return type.contains("BLOB") ? "CAST(\(text) AS BLOB)" : text
     }
 }

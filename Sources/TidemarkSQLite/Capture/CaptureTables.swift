@@ -47,10 +47,9 @@ public enum CaptureTables {
             db,
             sql: "SELECT name FROM main.sqlite_master WHERE type = 'trigger'"
         )
-        for table in schema.tables {
-            try install(table, guardsNewIds: guardsNewIds, in: db)
+        let wanted = try schema.tables.flatMap {
+            try install($0, guardsNewIds: guardsNewIds, in: db)
         }
-        let wanted = Set(schema.tables.flatMap { table in labels.map { "\($0)\(table.name)" } })
         for name in names.subtracting(wanted).sorted()
         where labels.contains(where: { name.hasPrefix($0) }) {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(name))")
@@ -59,13 +58,24 @@ public enum CaptureTables {
 
     /// The names of captured tables whose triggers have vanished: somebody rebuilt the tables, and
     /// what was written since then was not captured.
+    ///
+    /// The triggers of a table that was renamed are still there, and on that one.
     package static func rebuilt(_ schema: SyncSchema, in db: Database) throws -> [String] {
         let names = try String.fetchSet(
             db,
-            sql: "SELECT name FROM main.sqlite_master WHERE type IN ('table', 'trigger')"
+            sql: "SELECT name FROM main.sqlite_master WHERE type = 'table'"
+        )
+        let triggers = try Row.fetchAll(
+            db,
+            sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'"
+        )
+        let captured = Dictionary(
+            uniqueKeysWithValues: triggers.map {
+                ($0["name"] as String, $0["tbl_name"] as String)
+            }
         )
         return schema.tables.filter {
-            names.contains(shadow($0)) && !names.contains("tidemark_after_update_\($0.name)")
+            names.contains(shadow($0)) && captured["tidemark_after_update_\($0.name)"] != $0.name
         }.map(\.name)
     }
 
@@ -75,11 +85,16 @@ public enum CaptureTables {
         "evicted_insert", "evicted_update", "guard_key",
     ].map { "tidemark_\($0)_" }
 
+    /// Makes the tables and triggers of a table.
+    ///
+    /// A trigger that is on another table, which had this one's name before, is made anew here.
+    ///
+    /// - Returns: The names of the triggers that it has.
     private static func install(
         _ table: SyncedTable,
         guardsNewIds: Bool,
         in db: Database
-    ) throws {
+    ) throws -> [String] {
         try install(
             shadow(table),
             "seq INTEGER PRIMARY KEY, kind",
@@ -103,6 +118,7 @@ public enum CaptureTables {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
             try db.execute(sql: trigger.sql)
         }
+        return triggers.map(\.name)
     }
 
     /// The unique indexes of a table, apart from those on expressions alone.

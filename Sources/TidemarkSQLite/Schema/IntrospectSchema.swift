@@ -103,8 +103,8 @@ public struct SchemaIntrospection {
             sql: """
                 SELECT EXISTS (
                     SELECT 1 FROM pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS x
-                    WHERE l."unique" AND x.key
-                        AND (x.name IS NULL OR x.name NOT IN (SELECT name FROM pragma_table_info(?1))))
+                    WHERE l."unique" AND x.key AND (l.partial OR x.name IS NULL
+                        OR x.name NOT IN (SELECT name FROM pragma_table_info(?1))))
                 """,
             arguments: [table]
         ) ?? false

@@ -69,7 +69,9 @@ package enum SnapshotFormat {
             value(row, "format") as Int? == version, let zone = value(row, "zone") as String?,
             let epoch = value(row, "epoch") as String?,
             let revision = value(row, "revision") as Int64?,
-            let schema = value(row, "schema") as String?
+            let schema = value(row, "schema") as String?,
+            isAbsent(row, "fingerprint") || value(row, "fingerprint") as String? != nil,
+            isAbsent(row, "since") || value(row, "since") as Int64? != nil
         else {
             throw TidemarkError(
                 .invalidResponse,
@@ -82,7 +84,7 @@ package enum SnapshotFormat {
             epoch: epoch,
             revision: revision,
             schema: schema,
-            fingerprint: row["fingerprint"],
+            fingerprint: value(row, "fingerprint"),
             since: value(row, "since")
         )
     }
@@ -93,5 +95,9 @@ package enum SnapshotFormat {
         _ column: String
     ) -> Value? {
         (row[column] as DatabaseValue?).flatMap(Value.fromDatabaseValue)
+    }
+
+    private static func isAbsent(_ row: Row, _ column: String) -> Bool {
+        (row[column] as DatabaseValue?)?.isNull ?? true
     }
 }

@@ -53,23 +53,26 @@ package struct ChangeSetStaging {
 
     /// Stages every change set of a JSON array, which is the body's outline or a member of it.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` naming the first thing that is wrong.
-    package func stage(changeSets: String) throws {
-        try stageSets("SELECT key, type, value FROM json_each(?)", of: changeSets)
+    /// - Throws: ``TidemarkCore/TidemarkError`` naming the first thing that is wrong, or that there
+    ///   are more than `max`.
+    package func stage(changeSets: String, max: Int? = nil) throws {
+        try stageSets("SELECT key, type, value FROM json_each(?1)", of: changeSets, max)
         try stageRows()
     }
 
     /// Stages the change sets of several JSON arrays; ``list(of:)`` and ``index(of:)`` tell from a
     /// number which is which.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError``, whose place is not that in any of the arrays.
-    package func stage(lists: [String]) throws {
+    /// - Throws: ``TidemarkCore/TidemarkError``, whose place is not that in any of the arrays; also
+    ///   when there are more than `max` in all.
+    package func stage(lists: [String], max: Int) throws {
         try stageSets(
             """
             SELECT l.key << \(Self.listShift) | s.key AS key, s.type, s.value
-            FROM json_each(?) AS l, json_each(l.value) AS s
+            FROM json_each(?1) AS l, json_each(l.value) AS s
             """,
-            of: "[\(lists.joined(separator: ","))]"
+            of: "[\(lists.joined(separator: ","))]",
+            max
         )
         try stageRows()
     }
@@ -101,21 +104,28 @@ package struct ChangeSetStaging {
     // MARK: Members
 
     /// `source` is a query for the elements of `json`.
-    private func stageSets(_ source: String, of json: String) throws {
+    private func stageSets(_ source: String, of json: String, _ max: Int?) throws {
         do {
             // A change set that is no object has no text, and is refused by the table.
             try db.cachedStatement(
                 sql: """
                     INSERT INTO temp.tidemark_staged_set (ord, json)
-                    SELECT key, iif(type = 'object', value, NULL) FROM (\(source))
+                    SELECT key, iif(type = 'object', value, NULL) FROM (\(source)) LIMIT ?2
                     """
-            ).execute(arguments: [json])
+            ).execute(arguments: [json, max.map { $0 + 1 } ?? -1])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw TidemarkError(
                 .malformedRequest,
                 "An element of changeSets is not an object.",
                 fix:
                     #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#
+            )
+        }
+        if let max, db.changesCount > max {
+            throw TidemarkError(
+                .tooLarge,
+                "The request has more than \(max) change sets.",
+                fix: "Send at most \(max) at a time."
             )
         }
         try stageMembers()

@@ -31,12 +31,18 @@ package enum ConnectionFlag: String {
         let expire = "PRAGMA ignore_check_constraints = OFF"
         try db.execute(sql: expire)
         let outcome = Result(catching: body)
-        try db.execute(sql: expire)
+        try db.tidyUp(expire)
         try outcome.get()
     }
 
     /// Sets the flag for what is prepared from now on.
     package func set(_ isOn: Bool, in db: Database) throws {
-        _ = try db.makeStatement(sql: "PRAGMA \(rawValue) = \(isOn ? "ON" : "OFF")")
+        let sql = "PRAGMA \(rawValue) = \(isOn ? "ON" : "OFF")"
+        do {
+            _ = try db.makeStatement(sql: sql)
+        } catch is CancellationError {
+            // The cancellation came just now; SQLite is interrupted once.
+            _ = try db.makeStatement(sql: sql)
+        }
     }
 }

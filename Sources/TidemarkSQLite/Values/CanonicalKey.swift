@@ -16,6 +16,15 @@ func canonicalKey(json: String) throws(InvalidValue) -> [UInt8] {
     return output
 }
 
+/// Whether a text is the canonical JSON of a key.
+package func isCanonicalKey(json: String) -> Bool {
+    do throws(InvalidValue) {
+        return try canonicalKey(json: json).elementsEqual(json.utf8)
+    } catch {
+        return false
+    }
+}
+
 /// Splits a JSON array, known to be valid, into the JSON of its elements.
 ///
 /// Byte by byte: a quote followed by a combining accent is one `Character`, but still a quote.

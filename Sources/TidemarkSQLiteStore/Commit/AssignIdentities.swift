@@ -61,12 +61,16 @@ extension ZoneTransaction {
     }
 
     /// The next id of a table: one that no record has or had.
+    ///
+    /// A counter beyond the permanent ids was put there by a row that was never taken in.
     func nextIdentity(of table: SyncedTable) throws -> Int64 {
         let name = SQLText.name(table.name)
         let highest = "(SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(name))"
         let given = planted(PlantedBug.reusesIds) ? "NULL" : "next"
+        let isPermanent = "seq <= \(TemporaryID.permanentMax)"
         let counter =
-            table.isAutoincrement ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1)" : "0"
+            table.isAutoincrement
+            ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1 AND \(isPermanent))" : "0"
         return try Int64.fetchOne(
             db.cachedStatement(
                 sql: """

@@ -92,6 +92,15 @@ extension ZoneTransaction: PlannableTransaction {
 
     package func identities(_ count: Int, of table: SyncedTable) throws -> [Int64] {
         let first = try nextIdentity(of: table)
+        guard first <= TemporaryID.permanentMax - Int64(count) + 1 else {
+            throw TidemarkError(
+                .unavailable,
+                "The table has no ids left for what is created: they end at 2^52 - 1.",
+                fix:
+                    "Give its highest rows lower ids in the file, and serve a copy made with .dump of the app's tables.",
+                place: .init(table: table.name)
+            )
+        }
         try keepNextIdentity(first + Int64(count), of: table)
         return Array(first..<(first + Int64(count)))
     }

@@ -30,7 +30,7 @@ package struct ZoneTransaction: StoreTransaction {
 
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
-        try spellKeys()
+        try staged.placing { try spellKeys() }
         return request
     }
 

@@ -5,9 +5,10 @@ import TidemarkSQLite
 /// Compaction: what only devices far behind would need goes away; they take a snapshot instead.
 ///
 /// - Bodies of revisions below the horizon go; who made them, and when, stays.
-/// - Of a record's log entries up to the horizon one stays, with the columns of all: whoever edited
-///   it on an older base is judged as if they had missed every one of them. Such an entry counts as
-///   somebody else's, even where its last change was the author's own.
+/// - Of a record's log entries up to the horizon those stay that set a column last, with these
+///   columns, and the one that made the record anew: whoever edited it on an older base is judged
+///   by what has become of each column, and by who set it. Of a record that had several entries,
+///   those that stay count as somebody else's, even where they are the author's own.
 /// - Entries of records that are gone go: an update of one is a conflict anyway, and a record with
 ///   a text key can be created again.
 /// - Verdicts stay for ever, so that nothing is ever done twice; of those up to the horizon only
@@ -20,7 +21,12 @@ extension ZoneTransaction {
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_compacted (
                     tbl TEXT, key TEXT, PRIMARY KEY (tbl, key)
                 ) WITHOUT ROWID;
+                CREATE TEMP TABLE IF NOT EXISTS tidemark_merged (
+                    tbl TEXT, key TEXT, revision INTEGER, operation TEXT, columns TEXT,
+                    PRIMARY KEY (tbl, key, revision)
+                ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_compacted;
+                DELETE FROM temp.tidemark_merged;
                 """
         )
         try db.execute(
@@ -68,21 +74,35 @@ extension ZoneTransaction {
         )
     }
 
+    /// Puts several entries of a record together.
+    ///
+    /// A record that was there before, went and came again stays one that was created anew. That
+    /// the server has made one under an id of its own is nothing that anybody can have missed.
     private func mergeEntries(_ horizon: Int64) throws {
         // `CROSS JOIN`, because SQLite would rather read the whole log.
-        // A record that was there before, went and came again stays one that was created anew.
         try db.execute(
             sql: """
-                INSERT OR REPLACE INTO tidemark_log (tbl, key, revision, operation, columns, merged)
-                SELECT l.tbl, l.key, max(l.revision),
-                    iif(max(l.operation = 'delete'
-                        OR l.operation = 'create' AND (l.merged OR t.kind <> 'integer')), 'create', 'update'),
-                    (SELECT json_group_array(DISTINCT j.value)
-                        FROM tidemark_log AS e, json_each(coalesce(e.columns, '[]')) AS j
-                        WHERE e.tbl = l.tbl AND e.key = l.key AND e.revision <= ?1), 1
-                FROM temp.tidemark_compacted AS c CROSS JOIN tidemark_log AS l USING (tbl, key)
-                    JOIN temp.tidemark_table AS t USING (tbl)
-                WHERE l.revision <= ?1 GROUP BY l.tbl, l.key HAVING count(*) > 1
+                INSERT INTO temp.tidemark_merged (tbl, key, revision, operation, columns)
+                WITH entry AS (
+                    SELECT l.tbl, l.key, l.revision, l.operation, l.columns, count(*) OVER record AS entries,
+                        l.operation = 'delete' OR l.operation = 'create' AND (l.merged OR t.kind IS NOT 'integer'
+                            OR l.revision > min(l.revision) OVER record) AS renews
+                    FROM temp.tidemark_compacted AS c CROSS JOIN tidemark_log AS l USING (tbl, key)
+                        LEFT JOIN temp.tidemark_table AS t USING (tbl)
+                    WHERE l.revision <= ?1 WINDOW record AS (PARTITION BY l.tbl, l.key)
+                ), known AS (
+                    SELECT *, coalesce(max(revision) FILTER (WHERE renews)
+                        OVER (PARTITION BY tbl, key), 0) AS renewed
+                    FROM entry WHERE entries > 1
+                )
+                SELECT tbl, key, revision, 'create', NULL FROM known WHERE revision = renewed
+                UNION ALL
+                SELECT tbl, key, revision, 'update', json_group_array(col) FROM (
+                    SELECT e.tbl, e.key, j.value AS col, max(e.revision) AS revision
+                    FROM known AS e, json_each(e.columns) AS j
+                    WHERE e.operation = 'update' AND e.revision > e.renewed
+                    GROUP BY e.tbl, e.key, j.value
+                ) GROUP BY tbl, key, revision
                 """,
             arguments: [horizon]
         )
@@ -90,11 +110,16 @@ extension ZoneTransaction {
             sql: """
                 DELETE FROM tidemark_log WHERE (tbl, key, revision) IN (
                     SELECT l.tbl, l.key, l.revision
-                    FROM temp.tidemark_compacted AS c CROSS JOIN tidemark_log AS l USING (tbl, key)
-                    WHERE l.revision < (SELECT max(n.revision) FROM tidemark_log AS n
-                        WHERE n.tbl = l.tbl AND n.key = l.key AND n.revision <= ?))
+                    FROM (SELECT DISTINCT tbl, key FROM temp.tidemark_merged) AS m
+                        CROSS JOIN tidemark_log AS l USING (tbl, key) WHERE l.revision <= ?)
                 """,
             arguments: [horizon]
+        )
+        try db.execute(
+            sql: """
+                INSERT INTO tidemark_log (tbl, key, revision, operation, columns, merged)
+                SELECT tbl, key, revision, operation, columns, 1 FROM temp.tidemark_merged
+                """
         )
     }
 

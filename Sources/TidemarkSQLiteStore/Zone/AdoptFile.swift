@@ -1,6 +1,6 @@
 package import GRDB
 package import TidemarkCore
-import TidemarkSQLite
+package import TidemarkSQLite
 
 /// Makes a SQLite file a zone: looks whether its tables and rows can be synced, then adds
 /// bookkeeping and capture.
@@ -76,8 +76,8 @@ package struct ZoneAdoption {
 }
 
 extension SchemaIntrospection {
-    /// The tables of a zone's file that the zone does not have: those that are not captured.
-    static func unserved(in db: Database) throws -> Set<String> {
+    /// The tables of a zone's or a device's file that do not sync: those that are not captured.
+    package static func unserved(in db: Database) throws -> Set<String> {
         let captured = try String.fetchSet(
             db,
             sql: """
@@ -86,6 +86,12 @@ extension SchemaIntrospection {
                 """
         )
         return Set(try SchemaIntrospection(db).tables.map(\.name)).subtracting(captured)
+    }
+
+    /// The tables of a file that sync; all that it has when it is neither a zone's nor a device's.
+    package static func synced(in db: Database) throws -> SyncSchema {
+        let isKnown = try ["tidemark_zone", "tidemark_device"].contains { try db.tableExists($0) }
+        return try SchemaIntrospection(db, excluding: isKnown ? unserved(in: db) : []).validated()
     }
 }
 

@@ -9,8 +9,9 @@ import TidemarkSQLite
 /// - A new column's rows are captured where they have another value than its default; the default
 ///   itself travels with the schema as the column's fill.
 /// - A renamed column keeps its history, when the rename is declared.
-/// - A table that was rebuilt has lost its triggers, so nobody knows what was written to it
-///   meanwhile: the zone takes a new epoch, and devices take a snapshot and judge what waits.
+/// - A table that was rebuilt has lost its triggers, or left them on the table that had its name
+///   before, so nobody knows what was written to it meanwhile: the zone takes a new epoch, and
+///   devices take a snapshot and judge what waits.
 struct FollowSchema {
     let db: Database
     let schema: SyncSchema

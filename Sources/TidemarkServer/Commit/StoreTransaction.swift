@@ -151,8 +151,8 @@ public protocol StoreTransaction {
 
     /// Takes the bodies of revisions up to `horizon` out of the log, and what else only they need.
     ///
-    /// Judging an older base stays right: of each record that exists, one entry stays that stands
-    /// for all it replaces.
+    /// Judging an older base stays right: of each record that exists, it stays known who set each
+    /// column last, and when.
     func compact(to horizon: Int64) throws
 
     /// Whether a change set of a device is among these revisions.

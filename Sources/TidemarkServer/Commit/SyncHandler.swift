@@ -77,13 +77,14 @@ public struct SyncHandler: Sendable {
         if let lap = request.lap, let device = request.device {
             try transaction.keep(Exchange(lap: lap.next, revision: end), with: device)
         }
-        try compact(transaction)
         let fingerprint = hasShape(of: start, request) ? try transaction.fingerprint(at: end) : nil
         // Who adds up the rows for himself has to be told what they should add up to.
         let ids = fingerprint == nil || notes?.isEmpty == false ? [] : verdicts.compactMap(\.ids)
         let isAsSent = !ids.isEmpty && ids.count == verdicts.count
         let changeSets =
             isAsSent ? ids : try merged(missed, verdicts, of: request, in: transaction)
+        // Only now: what the answer has of the log may be behind the new horizon.
+        try compact(transaction)
         let answer = SyncAnswer(
             maxRevision: end,
             zone: start,

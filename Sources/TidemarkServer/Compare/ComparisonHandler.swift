@@ -1,4 +1,3 @@
-import Foundation
 public import TidemarkCore
 
 /// Helps a device to find the records in which it differs: `POST /fingerprints`.
@@ -7,7 +6,7 @@ public import TidemarkCore
 /// The server says which ranges are others here, and sends its rows of those for which the device
 /// asks. So the difference is narrowed down level by level, in one exchange each.
 public struct ComparisonHandler: Sendable {
-    private let limits: Limits
+    let limits: Limits
 
     /// Makes a handler with limits.
     public init(limits: Limits = .standard) { self.limits = limits }
@@ -28,27 +27,6 @@ public struct ComparisonHandler: Sendable {
             ? try transaction.compare(request.ranges, limits: limits)
             : Comparison(differing: [], changeSet: nil)
         return answer(compared, zone, fingerprint)
-    }
-
-    private func read(_ body: [UInt8]) throws -> ComparisonRequest {
-        let request: ComparisonRequest
-        do {
-            request = try JSONDecoder().decode(ComparisonRequest.self, from: Data(body))
-        } catch {
-            throw TidemarkError(
-                .malformedRequest,
-                "The body is no request to compare rows.",
-                fix: "See PROTOCOL.md; the shortest is {\"revision\":0,\"ranges\":[]}."
-            )
-        }
-        guard request.ranges.count <= limits.rangesPerRequestMax else {
-            throw TidemarkError(
-                .tooLarge,
-                "The request has \(request.ranges.count) ranges.",
-                fix: "Send at most \(limits.rangesPerRequestMax) at a time."
-            )
-        }
-        return request
     }
 
     private func check(_ request: ComparisonRequest, against zone: ZoneState) throws {

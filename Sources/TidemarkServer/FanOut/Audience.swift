@@ -165,8 +165,10 @@ package struct Audience {
         return change
     }
 
+    /// What the zone is at, for whoever knows something else; also for who is ahead of it, since
+    /// the server may be an older copy of itself.
     private func news(for seat: Seat) -> ZoneRevision? {
-        guard let latest = zonesListenedTo[seat.zone]?.latest, latest.isNews(to: seat.told) else {
+        guard let latest = zonesListenedTo[seat.zone]?.latest, latest != seat.told else {
             return nil
         }
         return latest

@@ -185,7 +185,12 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
 
     package func compact(to horizon: Int64) throws { throw NotPlain() }
 
-    package func recomputeFingerprint() throws { try unwritten().recomputeFingerprint() }
+    package func recomputeFingerprint() throws {
+        try unwritten().recomputeFingerprint()
+        // What earlier requests were told is not what the rows add up to.
+        plan.fingerprints[plan.first] = nil
+        isUndoable = false
+    }
 
     package func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
         try unwritten().compare(ranges, limits: limits)

@@ -68,6 +68,13 @@ package struct SnapshotShelf {
         return [older.file.path]
     }
 
+    /// Forgets a file that is not there any more.
+    package mutating func forget(_ file: SnapshotFile) {
+        if current == file { (current, schema) = (nil, nil) }
+        if older?.file == file { older = nil }
+        readers[file] = nil
+    }
+
     /// Drops everything.
     package mutating func clear() -> [String] {
         let paths = Set(files.map(\.path)).sorted()

@@ -1,5 +1,6 @@
 package import TidemarkCore
 package import TidemarkServer
+import TidemarkSQLite
 
 /// The ranges of keys in a request to compare rows.
 extension StagedRequest {
@@ -32,18 +33,9 @@ extension StagedRequest {
         )
     }
 
-    /// Refuses ranges that overlap, or are of tables or keys that the zone does not have.
+    /// Refuses ranges that are out of order, or of tables or keys that the zone does not have.
     private func refuseForeign(_ ranges: [KeyRange]) throws {
-        for (range, next) in zip(ranges, ranges.dropFirst()) where range.table == next.table {
-            guard let end = range.to, let start = next.from, end <= start else {
-                throw TidemarkError(
-                    .malformedRequest,
-                    "Two ranges of \(range.table) overlap or are out of order.",
-                    fix: "Send the ranges of a table together, in the order of their keys.",
-                    place: .init(table: range.table)
-                )
-            }
-        }
+        try refuseDisorder(ranges)
         for range in ranges {
             guard let table = schema.byName[range.table] else {
                 throw TidemarkError(
@@ -54,20 +46,49 @@ extension StagedRequest {
                 )
             }
             let isFit = [range.from, range.to].compactMap { $0 }.allSatisfy {
-                if case .integer = $0 {
-                    table.keyKind == .integer
-                } else {
-                    table.keyKind != .integer
+                switch $0 {
+                case .integer: table.keyKind == .integer
+                case .json(let key): table.keyKind != .integer && isCanonicalKey(json: key)
                 }
             }
             guard isFit else {
                 throw TidemarkError(
                     .invalidKey,
-                    "A range of \(range.table) begins or ends at a key of another kind.",
-                    fix: "Integer keys are numbers, all others their canonical JSON as a string.",
+                    "from or to of a range of \(range.table) is not a key of that table.",
+                    fix: #"Integer keys are numbers, others canonical JSON as a string: "\"DE\""."#,
                     place: .init(table: range.table)
                 )
             }
+        }
+    }
+
+    /// Refuses ranges that overlap, or of which others stand in between: however many there are, no
+    /// row is read twice.
+    private func refuseDisorder(_ ranges: [KeyRange]) throws {
+        let fix = "Send the ranges of a table together, in the order of their keys."
+        for range in ranges {
+            guard let start = range.from, let end = range.to, end < start else { continue }
+            throw TidemarkError(
+                .malformedRequest,
+                "A range of \(range.table) ends before it begins: to is less than from.",
+                fix: fix,
+                place: .init(table: range.table)
+            )
+        }
+        var done: Set<String> = []
+        for (range, next) in zip(ranges, ranges.dropFirst()) {
+            if range.table == next.table {
+                if let end = range.to, let start = next.from, end <= start { continue }
+            } else {
+                done.insert(range.table)
+                if !done.contains(next.table) { continue }
+            }
+            throw TidemarkError(
+                .malformedRequest,
+                "Two ranges of \(next.table) overlap or are out of order.",
+                fix: fix,
+                place: .init(table: next.table)
+            )
         }
     }
 }

@@ -14,7 +14,9 @@ struct RequestExchange {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when one has another form than the protocol's.
     init(_ members: RequestMembers, limits: Limits, in db: Database) throws {
-        lap = members.type("lap") == nil ? nil : try Self.lap(members.object("lap"), in: db)
+        lap =
+            members.type("lap") == nil
+            ? nil : try Self.lap(members.object("lap"), limits, in: db)
         isSettled = members.type("settled") != nil
         guard !isSettled || members.type("settled") == "true" else {
             throw RequestMembers.error("settled is not true.", "true, or left out")
@@ -45,15 +47,21 @@ struct RequestExchange {
         }
     }
 
-    private static func lap(_ json: String?, in db: Database) throws -> SyncRequest.Lap {
+    private static func lap(
+        _ json: String?,
+        _ limits: Limits,
+        in db: Database
+    ) throws -> SyncRequest.Lap {
+        // The three members, and those of open.
+        let nodesMax = 3 + limits.openLapsMax
         let nodes = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT path, CAST(key AS TEXT) AS name, type, CASE type WHEN 'text' THEN lower(atom) END AS lap
-                    FROM json_tree(?) WHERE key IS NOT NULL
+                    FROM json_tree(?) WHERE key IS NOT NULL LIMIT ?
                     """
             ),
-            arguments: [json]
+            arguments: [json, nodesMax + 1]
         )
         let members = nodes.filter { $0["path"] == "$" }
         let open = nodes.filter { $0["path"] == "$.open" }
@@ -63,13 +71,13 @@ struct RequestExchange {
             uniquingKeysWith: { first, _ in first }
         )
         let laps = members.compactMap { $0["lap"] as String? } + open.map { $0["lap"] ?? "" }
-        guard
+        guard nodes.count <= nodesMax,
             [["last null", "next text", "open array"], ["last text", "next text", "open array"]]
                 .contains(types), laps.allSatisfy(isUUID), let next = named["next"] ?? nil
         else {
             throw RequestMembers.error(
                 "lap has another form.",
-                #"{"last": UUID or null, "open": [UUIDs], "next": UUID}"#
+                #"{"last": UUID or null, "open": [at most \#(limits.openLapsMax) UUIDs], "next": UUID}"#
             )
         }
         return .init(last: named["last"] ?? nil, open: open.map { $0["lap"] }, next: next)
@@ -83,8 +91,10 @@ struct RequestExchange {
     ) throws -> [String] {
         let rows = try members.array(name).map {
             try Row.fetchAll(
-                db.cachedStatement(sql: "SELECT type, lower(atom) AS id FROM json_each(?)"),
-                arguments: [$0]
+                db.cachedStatement(
+                    sql: "SELECT type, lower(atom) AS id FROM json_each(?) LIMIT ?"
+                ),
+                arguments: [$0, limits.changeSetsPerRequestMax + 1]
             )
         }
         guard let rows, rows.count <= limits.changeSetsPerRequestMax,

@@ -49,10 +49,12 @@ struct RequestMembers {
         self.byName = byName
     }
 
+    /// Where there are more members than names, one of the first is unknown or there twice.
     private static let sql = """
         SELECT json_type(?1) AS root, j.key AS name, j.type, j.value,
             j.type = 'text' AND instr(?1, '\\u0000') > 0 AND instr(?1 -> j.fullkey, '\\u0000') > 0 AS has_nul
         FROM (SELECT 1) LEFT JOIN json_each(?1) AS j
+        LIMIT \(WireName.requestMembers.count + 1)
         """
 
     /// The type of a member, as `json_type` calls it; nil when it is not there.

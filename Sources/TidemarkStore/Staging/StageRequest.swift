@@ -8,15 +8,20 @@ extension StagedRequest {
     /// Parses a body, checks every name, key and value in it, and stages its rows.
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         try forget()
-        let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
-        let envelope = try RequestEnvelope(
-            body,
-            outline: staging.outline,
-            limits: limits,
-            in: db
-        )
-        try staging.stage(changeSets: envelope.changeSets)
-        return try envelope.request(bringing: envelopes(staging, limits))
+        return try placing {
+            let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
+            let envelope = try RequestEnvelope(
+                body,
+                outline: staging.outline,
+                limits: limits,
+                in: db
+            )
+            try staging.stage(
+                changeSets: envelope.changeSets,
+                max: limits.changeSetsPerRequestMax
+            )
+            return try envelope.request(bringing: envelopes(staging))
+        }
     }
 
     /// Does the same for several short bodies in one go; nil when something is wrong with one of
@@ -26,8 +31,11 @@ extension StagedRequest {
         do {
             let staging = try ChangeSetStaging(together: bodies, limits: limits, in: db)
             let requests = try bodies.map { try RequestEnvelope($0, limits: limits, in: db) }
-            try staging.stage(lists: requests.map(\.changeSets))
-            let sets = Dictionary(grouping: try envelopes(staging, limits)) {
+            try staging.stage(
+                lists: requests.map(\.changeSets),
+                max: limits.changeSetsPerRequestMax
+            )
+            let sets = Dictionary(grouping: try envelopes(staging)) {
                 ChangeSetStaging.list(of: $0.ord)
             }
             return try requests.enumerated().map { list, request in
@@ -39,16 +47,37 @@ extension StagedRequest {
         }
     }
 
+    /// Adds the change set's id to the place of an error that is thrown while a request by itself
+    /// is checked: a client sets the change set aside by it.
+    package func placing<Result>(_ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
+        } catch var error as TidemarkError {
+            if error.place.id == nil, let ord = error.place.changeSet {
+                error.place.id = try id(of: ord)
+            }
+            throw error
+        }
+    }
+
+    /// The id that a change set was sent with; nil when it has none that is one.
+    private func id(of ord: Int) throws -> String? {
+        let id = try String.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT lower(json ->> '$.id') FROM temp.tidemark_staged_set WHERE ord = ?"
+            ),
+            arguments: [ord]
+        )
+        return id.flatMap { UUID(uuidString: $0) == nil ? nil : $0 }
+    }
+
     /// Forgets what was given to the requests before, and done with them.
     private func forget() throws {
         for table in ["given", "planned"] { try CommitTables.clear(table, in: db) }
     }
 
     /// Checks what is a change set's own, and reads id and `after` of each.
-    private func envelopes(
-        _ staging: ChangeSetStaging,
-        _ limits: Limits
-    ) throws -> [SyncRequest.Envelope] {
+    private func envelopes(_ staging: ChangeSetStaging) throws -> [SyncRequest.Envelope] {
         try refuseTimes()
         try refuseForeignIds()
         try refuseOldIds()
@@ -66,13 +95,6 @@ extension StagedRequest {
                     """
             )
         )
-        guard rows.count <= limits.changeSetsPerRequestMax else {
-            throw TidemarkError(
-                .tooLarge,
-                "The request has \(rows.count) change sets.",
-                fix: "Send at most \(limits.changeSetsPerRequestMax) at a time."
-            )
-        }
         return try rows.map { row in
             let list: String = row["after"]
             let after =

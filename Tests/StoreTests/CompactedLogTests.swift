@@ -1,0 +1,96 @@
+import StoreTestSupport
+import Testing
+import TidemarkCore
+
+/// What was compacted is judged as if it were there: by who set which column, and when.
+@Suite(.serialized) struct CompactedLogTests {
+    private static let schema = """
+        CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT, done INTEGER);
+        CREATE TABLE other (id INTEGER PRIMARY KEY, n INTEGER);
+        INSERT INTO note VALUES (1, 'milk', 0), (2, 'bread', 0);
+        INSERT INTO other VALUES (1, 0);
+        """
+
+    /// A zone that keeps one revision.
+    private static func zone(_ store: Store, _ policy: ConflictPolicy) async throws -> Zone {
+        var limits = Limits.standard
+        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        return try await Zone(
+            store,
+            schema,
+            policies: ["note": policy],
+            limits: limits,
+            now: { 1_700_000_000_000 }
+        )
+    }
+
+    /// A change set that edits a note.
+    private static func edit(_ id: Int, _ attributes: String, time: Int = 0) -> String {
+        #"{"time":\#(1_600_000_000_000_000 + time),"#
+            + #""note":{"update":[\#(id)],"attributes":{"\#(id)":{\#(attributes)}}}}"#
+    }
+
+    /// Makes revisions about something else, until the horizon is past all before them.
+    private static func moveOn(_ zone: Zone) async throws -> Int64 {
+        for number in 1...3 {
+            let set = #"{"other":{"update":[1],"attributes":{"1":{"n":\#(number)}}}}"#
+            _ = try await zone.sync(at: zone.revision(), device: "other", set)
+        }
+        let revision = try await zone.revision()
+        #expect(
+            try await zone.column("SELECT horizon FROM tidemark_zone") == ["\(revision - 1)"]
+        )
+        return revision
+    }
+
+    @Test(arguments: Store.all, [ConflictPolicy.lastWriter, .latest])
+    func `B8: behind the horizon too, a value that loses goes to whoever set that column`(
+        store: Store,
+        policy: ConflictPolicy
+    ) async throws {
+        let zone = try await Self.zone(store, policy)
+        _ = try await zone.sync(
+            at: 1,
+            device: "a",
+            Self.edit(1, #""text":"of a""#, time: 2_000)
+        )
+        _ = try await zone.sync(at: 2, device: "b", Self.edit(1, #""done":1"#, time: 9_000))
+        let revision = try await Self.moveOn(zone)
+        // Later than a's text, and earlier than what b did to another column.
+        let answer = try await zone.sync(
+            at: revision,
+            device: "c",
+            Self.edit(1, #""revision":1,"text":"of c""#, time: 5_000)
+        )
+        #expect(answer.changeSets.map(\.isConflict) == [false])
+        #expect(try await zone.column("SELECT text FROM note WHERE id = 1") == ["of c"])
+        #expect(try await zone.column("SELECT device FROM tidemark_overruled") == ["a"])
+    }
+
+    @Test(arguments: Store.all)
+    func `rule 1: behind the horizon, a column is touched for whoever has missed its last value`(
+        store: Store
+    ) async throws {
+        let zone = try await Self.zone(store, .columns)
+        for set in [
+            Self.edit(1, #""text":"first""#), Self.edit(1, #""text":"second""#),
+            Self.edit(1, #""done":1"#), #"{"note":{"delete":[2]}}"#,
+        ] {
+            _ = try await zone.sync(at: zone.revision(), device: "a", set)
+        }
+        // Another program brings it back.
+        try await zone.writeOutside("INSERT INTO note VALUES (2, 'again', 0)")
+        _ = try await zone.sync(at: 5)
+        _ = try await zone.sync(at: 6, device: "a", Self.edit(2, #""done":1"#))
+        var revision = try await Self.moveOn(zone)
+        var conflicts: [Bool?] = []
+        for (id, base) in [(1, 2), (1, 3), (2, 5), (2, 6)] {
+            let text = #""revision":\#(base),"text":"\#(base)""#
+            let answer = try await zone.sync(at: revision, device: "c", Self.edit(id, text))
+            conflicts.append(answer.changeSets.last?.isConflict)
+            revision = try await zone.revision()
+        }
+        #expect(conflicts == [true, false, true, false])
+        #expect(try await zone.column("SELECT text FROM note ORDER BY id") == ["3", "6"])
+    }
+}

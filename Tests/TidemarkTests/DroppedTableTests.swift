@@ -1,0 +1,85 @@
+import GRDB
+import Synchronization
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// The zone drops a table while a device has edits of it that no request has carried yet.
+@Suite struct DroppedTableTests {
+    private static let schema = """
+        CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+        CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
+        """
+    private static let seed = """
+        INSERT INTO notes (text) VALUES ('milk');
+        INSERT INTO tags VALUES ('home', 'red')
+        """
+
+    /// Syncs a device while the zone drops the tags and the app writes.
+    private static func sync(
+        _ edits: String...
+    ) async throws -> (cluster: Cluster, anna: TestDevice) {
+        let cluster = try Cluster(schema: schema, seed: seed)
+        let anna = try await cluster.device("anna")
+        let engine = try await SyncEngine(
+            anna.database,
+            server: "http://cluster.test",
+            transport: Overtaken(anna.transport) {
+                try cluster.writeOutside("DROP TABLE tags")
+                for edit in edits { try await anna.write(edit) }
+            }
+        )
+        try await engine.sync()
+        return (cluster, anna)
+    }
+
+    @Test func `rule 11: an edit caught in flight on a table that is gone is parked, others go on`()
+        async throws
+    {
+        let (cluster, anna) = try await Self.sync(
+            "INSERT INTO tags VALUES ('urgent', 'blue')",
+            "INSERT INTO notes (text) VALUES ('rake')"
+        )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["milk", "rake"])
+        let conflicts = try await anna.engine.conflicts()
+        #expect(conflicts.map(\.reasons.first?.rule) == ["serverBehind"])
+        #expect(conflicts.flatMap(\.records).map(\.key) == [#""urgent""#])
+        #expect(try await anna.engine.status().pendingChangeSets == 0)
+        #expect(try await anna.rows("SELECT count(*) FROM tags") == ["2"])
+    }
+
+    @Test func `rule 2: what was written together with such an edit is parked with it`()
+        async throws
+    {
+        let (cluster, anna) = try await Self.sync(
+            "UPDATE notes SET text = 'oat milk'; UPDATE tags SET colour = 'blue'",
+            "INSERT INTO notes (text) VALUES ('rake')"
+        )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["milk", "rake"])
+        let records = try await anna.engine.conflicts().flatMap(\.records)
+        #expect(records.map(\.table) == ["notes", "tags"])
+        #expect(try await anna.engine.status().pendingChangeSets == 0)
+        #expect(try await anna.rows("SELECT text FROM notes ORDER BY id") == ["milk", "rake"])
+    }
+}
+
+/// A way to the server on which something happens before the first request arrives there.
+private final class Overtaken: ForwardingTransport {
+    let real: InProcessTransport
+    private let meanwhile: @Sendable () async throws -> Void
+    private let hasAsked = Mutex(false)
+
+    init(_ real: InProcessTransport, _ meanwhile: @escaping @Sendable () async throws -> Void) {
+        (self.real, self.meanwhile) = (real, meanwhile)
+    }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        let isFirst = hasAsked.withLock { asked in
+            defer { asked = true }
+            return !asked
+        }
+        if isFirst { try await meanwhile() }
+        return try await real.sync(zone: zone, body: body)
+    }
+}
