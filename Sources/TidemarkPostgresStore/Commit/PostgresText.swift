@@ -165,8 +165,8 @@ enum PostgresText {
 
     /// The kind of a column, or NULL where a text is none that GRDB's functions see as it is.
     ///
-    /// They are given what stands before a NUL, and U+FFFD for what is not UTF-8. Canonical JSON has
-    /// such a text as an object.
+    /// They are given what stands before a NUL, and U+FFFD for what is not UTF-8. In canonical JSON
+    /// such a text is an object.
     private static func kind(_ kind: String, holding value: String) -> String {
         let isOtherwise = #"substr(tidemark_key(\#(value)), 1, 1) <> '"'"#
         return "iif(typeof(\(value)) = 'text' AND \(isOtherwise), NULL, \(kind))"

@@ -7,7 +7,8 @@ package import TidemarkCore
 /// The order is the one in which no intermediate state is refused: unique values that are about to
 /// change hands are parked, then come creations with parents first, updates, and deletions with
 /// children first. So a child can move away from a parent that the same change set deletes, and two
-/// records can swap a unique value.
+/// records can swap a unique value. On a device, where references are not enforced meanwhile,
+/// deletions come first: a key may be spelled anew, which to the column is the key that goes.
 package struct RecordWriter {
     /// What a creation does when the record is there already.
     package enum Existing {
@@ -41,6 +42,7 @@ package struct RecordWriter {
     @discardableResult
     package func write(_ sets: StagedSets) throws -> Int {
         let work = try touched(sets)
+        if existing == .overwrite { try delete(work, sets) }
         for item in work {
             try UniqueParking(db, table: item.table, existing: existing).park(sets, item.counts)
         }
@@ -50,11 +52,15 @@ package struct RecordWriter {
             guard let expected = item.counts[.update] else { continue }
             unmatched += expected - (try update(item.table, sets, expected))
         }
-        let isPartial = existing == .refuse && planted(PlantedBug.commitsWithoutDeletions)
-        for item in work.reversed() where item.counts[.delete] != nil && !isPartial {
+        let isPartial = planted(PlantedBug.commitsWithoutDeletions)
+        if existing == .refuse, !isPartial { try delete(work, sets) }
+        return unmatched
+    }
+
+    private func delete(_ work: [Work], _ sets: StagedSets) throws {
+        for item in work.reversed() where item.counts[.delete] != nil {
             try delete(item.table, sets)
         }
-        return unmatched
     }
 
     private typealias Work = (table: SyncedTable, counts: [TidemarkCore.Operation: Int])

@@ -10,7 +10,7 @@ import TidemarkSQLite
 /// stored, before anything is judged; else what others did to it would not be found.
 extension ZoneTransaction {
     func spellKeys() throws {
-        for table in schema.tables where Self.mayBeSpelledOtherwise(table) {
+        for table in schema.tables where KeySQL.hasSpellings(table) {
             let isOther = try Bool.fetchOne(
                 db.cachedStatement(sql: "SELECT EXISTS (\(Self.named(table)) AND stored <> s.key)")
             )
@@ -25,22 +25,12 @@ extension ZoneTransaction {
         }
     }
 
-    /// Integer ids are numbers on both sides, and a key of text is its characters unless it is
-    /// compared by other rules.
-    private static func mayBeSpelledOtherwise(_ table: SyncedTable) -> Bool {
-        switch table.keyKind {
-        case .integer: false
-        case .text: SQLText.keywords(table.sql).contains("COLLATE")
-        case .general: true
-        }
-    }
-
     /// The staged records of a table that are about a row, with the row's own key.
     private static func named(_ table: SyncedTable) -> String {
         """
         SELECT s.rec, s.ord, s.key, \(RowJSON.key(table, alias: "t.")) AS stored
         FROM temp.tidemark_staged AS s CROSS JOIN main.\(SQLText.name(table.name)) AS t
-            ON \(KeySQL.match(table, key: "s.key", alias: "t."))
+            ON \(KeySQL.match(table, key: "s.key", alias: "t.", isExact: false))
         WHERE s.tbl = \(SQLText.literal(table.name))
         """
     }
