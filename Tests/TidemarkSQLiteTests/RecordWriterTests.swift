@@ -283,6 +283,43 @@ import TidemarkCore
         }
     }
 
+    @Test(arguments: [(1, 2), (2, 1)])
+    func `the same where the name counts in any letters, whichever comes first`(
+        old: Int,
+        new: Int
+    ) throws {
+        let bench = try StagingBench(
+            """
+            CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT, gone TEXT);
+            CREATE UNIQUE INDEX i ON t (lower(mail)) WHERE gone IS NULL;
+            """,
+            rows: "INSERT INTO t VALUES (\(old), 'a', NULL), (\(new), 'A', 'once')"
+        )
+        try bench.apply(
+            #"{"t":{"update":[1,2],"attributes":{"\#(old)":{"gone":"now"},"\#(new)":{"gone":null}}}}"#
+        )
+        #expect(try bench.rows("SELECT mail FROM t WHERE gone IS NULL") == ["A"])
+        #expect(try bench.rows("SELECT mail FROM t WHERE gone = 'now'") == ["a"])
+    }
+
+    @Test func `an update that no partial index is about parks nothing, and no trigger minds`()
+        throws
+    {
+        let bench = try StagingBench(
+            """
+            CREATE TABLE t (id INTEGER PRIMARY KEY, code TEXT, gone TEXT, qty INTEGER NOT NULL);
+            CREATE UNIQUE INDEX i ON t (code) WHERE gone IS NULL;
+            CREATE TRIGGER positive BEFORE UPDATE OF qty ON t WHEN NEW.qty < 0
+                BEGIN SELECT RAISE(ABORT, 'less than nothing'); END;
+            """,
+            rows: "INSERT INTO t VALUES (1, 'a', NULL, 1), (2, 'b', NULL, 2)"
+        )
+        try bench.apply(
+            #"{"t":{"update":[1,2],"attributes":{"1":{"qty":10},"2":{"qty":20}}}}"#
+        )
+        #expect(try bench.rows("SELECT code, qty FROM t") == ["a 10", "b 20"])
+    }
+
     @Test func `who comes back takes the name of one that is put away in the same change set`()
         throws
     {

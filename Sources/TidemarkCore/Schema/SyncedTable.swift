@@ -98,6 +98,9 @@ public struct SyncedTable: Hashable, Sendable, Codable {
     /// Whether a unique index is on an expression or a generated column: nobody says what such a
     /// value is made of.
     public let hasComputedUniques: Bool
+    /// The columns that unique indexes are made of which hold for some rows only, all of them where
+    /// such an index has an expression; nil when there is none.
+    public let partiallyUnique: Set<String>?
     /// The `CREATE TABLE` statement.
     public let sql: String
     /// The `CREATE INDEX` statements, in creation order.
@@ -113,13 +116,14 @@ public struct SyncedTable: Hashable, Sendable, Codable {
         references: [Reference],
         uniques: [[String]],
         hasComputedUniques: Bool = false,
+        partiallyUnique: Set<String>? = nil,
         sql: String,
         indexSQL: [String]
     ) {
         (self.name, self.columns, self.key, self.keyKind) = (name, columns, key, keyKind)
         (self.isAutoincrement, self.references) = (isAutoincrement, references)
         (self.uniques, self.sql, self.indexSQL) = (uniques, sql, indexSQL)
-        self.hasComputedUniques = hasComputedUniques
+        (self.hasComputedUniques, self.partiallyUnique) = (hasComputedUniques, partiallyUnique)
     }
 
     /// The same table with other columns and references.
@@ -133,6 +137,7 @@ public struct SyncedTable: Hashable, Sendable, Codable {
             references: references,
             uniques: uniques,
             hasComputedUniques: hasComputedUniques,
+            partiallyUnique: partiallyUnique,
             sql: sql,
             indexSQL: indexSQL
         )

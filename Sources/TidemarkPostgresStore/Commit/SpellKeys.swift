@@ -6,10 +6,11 @@ import TidemarkStore
 /// One record, one spelling of its key.
 ///
 /// PostgreSQL finds a row by what a type makes of a text: an upper-case UUID finds the one in lower
-/// case, '1.0' finds the numeric 1.00. The log is searched by the key's text. So a staged record
-/// that is about a row gets the key of that row as it is stored, before anything is judged; else
-/// what others did to it would not be found. Keys that can be spelled in one way only, as most are
-/// and as they come from a device that has the row, cost no question.
+/// case, '1.0' finds the numeric 1.00. The log is searched by the key's text. So an update or a
+/// deletion gets the key of its row as that is stored, before anything is judged; else what others
+/// did to it would not be found. A creation keeps its own: a row that is in its way is found by its
+/// value. Keys that can be spelled in one way only, as most are and as they come from a device that
+/// has the row, cost no question.
 extension PostgresTransaction {
     func spellKeys() throws {
         for table in schema.tables where table.keyKind != .integer {
@@ -38,7 +39,7 @@ extension PostgresTransaction {
         return try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT s.ord, s.key, json_object('rec', s.rec, 'key', s.key, 'v', json((
+                    SELECT s.ord, s.key, json_object('rec', s.rec, 'key', s.key, 'operation', s.operation, 'v', json((
                         SELECT json_group_object(c.col,
                             tidemark_postgres_text(\(PostgresText.written("c.value", "t.kind")), t.kind))
                         FROM temp.tidemark_staged_cell AS c
@@ -60,7 +61,7 @@ extension PostgresTransaction {
         case (.integer, _), (.boolean, _): "typeof(c.value) = 'integer'"
         case (.real, _): "typeof(c.value) = 'real'"
         case (.bytes, _): "typeof(c.value) = 'blob'"
-        case (.text, "text"): "typeof(c.value) = 'text'"
+        case (.text, "text"), (.text, "character varying"): "typeof(c.value) = 'text'"
         case (.text, "uuid"):
             "c.value GLOB '\([8, 4, 4, 4, 12].map { String(repeating: "[0-9a-f]", count: $0) }.joined(separator: "-"))'"
         default: "false"
@@ -69,11 +70,19 @@ extension PostgresTransaction {
 
     /// Which of the records have another key in the table; nil where one of them cannot be a key.
     private func spellings(_ records: [Doubtful], of table: PostgresTable) throws -> String? {
+        // A key without a row is read all the same: it may be none.
+        let parts = table.table.key.map { table.kind($0).json(table.staged($0)) }
+        let written = parts.joined(separator: " || ")
         let spelling = PostgresStatement(
             """
-            SELECT json_agg(json_build_array(s.rec, \(table.keyJSON("t"))))
-            FROM \(StagedSet.records(2)) JOIN \(table.name) AS t ON \(table.matches("t"))
-            WHERE $1::text IS NOT NULL AND s.key <> \(table.keyJSON("t"))
+            SELECT json_agg(json_build_array(n.rec, n.stored)) FROM (
+                SELECT s.rec, s.key, s.operation, \(written) AS written,
+                    CASE WHEN t.tableoid IS NOT NULL THEN \(table.keyJSON("t")) END AS stored
+                FROM \(StagedSet.records(2)) LEFT JOIN \(table.name) AS t ON \(table.matches("t"))
+                WHERE $1::text IS NOT NULL
+            ) AS n
+            WHERE CASE WHEN coalesce(n.stored, n.written) <> n.key
+                THEN n.stored IS NOT NULL AND n.operation <> 'create' END
             """,
             [zoneName, "[\(records.map(\.json).joined(separator: ","))]"]
         )
@@ -99,13 +108,34 @@ extension PostgresTransaction {
                     """
             ).execute(arguments: [found])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw TidemarkError(
-                .malformedRequest,
-                "A record appears twice in one change set, its key spelled in two ways.",
-                fix: "List each key once, in one of create, update and delete.",
-                place: .init(table: table.name)
-            )
+            throw try repeatedKey(found, table)
         }
+    }
+
+    /// The error that names a record which one change set names twice.
+    private func repeatedKey(_ found: String, _ table: SyncedTable) throws -> TidemarkError {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                WITH named AS (
+                    SELECT s.ord, coalesce(f.value ->> 1, s.key) AS stored
+                    FROM temp.tidemark_staged AS s LEFT JOIN json_each(?) AS f ON f.value ->> 0 = s.rec
+                    WHERE s.tbl = ?
+                )
+                SELECT ord, stored FROM named GROUP BY ord, stored HAVING count(*) > 1 LIMIT 1
+                """,
+            arguments: [found, table.name]
+        )
+        return TidemarkError(
+            .malformedRequest,
+            "A record appears twice in one change set, its key spelled in two ways.",
+            fix: "List each key once, in one of create, update and delete.",
+            place: .init(
+                changeSet: row.map { ChangeSetStaging.index(of: $0["ord"]) },
+                table: table.name,
+                key: row?["stored"]
+            )
+        )
     }
 
     /// The error that names the first key which the columns' types do not read.

@@ -250,6 +250,7 @@ package final class PostgresConnection {
             table: field("t"),
             column: field("c"),
             constraint: field("n"),
+            source: field("R"),
             sql: sql
         )
     }

@@ -12,6 +12,8 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
     package var column: String?
     /// The constraint or unique index that refused.
     package var constraint: String?
+    /// The function of PostgreSQL's own that reported it.
+    package var source: String?
     /// The statement that failed.
     package var sql: String?
     /// Whether nothing has been done yet, so that another connection may begin.
@@ -35,14 +37,15 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
     ///
     /// A trigger of the app's own may raise any state. So it is all but the server's trouble and
     /// mistakes in the code of a trigger, which whoever runs the server mends; 42501 is what
-    /// policies say of a row, and triggers, too.
+    /// policies say of a row, and triggers, too, unless somebody lacks a right to a table.
     var isAboutValues: Bool {
         guard !isDisconnected, !isTransient else { return false }
-        return state == "42501" || !Self.troubles.contains(String(state.prefix(2)))
+        if state == "42501" { return source != "aclcheck_error" }
+        return !Self.troubles.contains(String(state.prefix(2)))
     }
 
     private static let troubles: Set<String> = [
-        "25", "26", "28", "3D", "3F", "40", "42", "53", "57", "58", "72", "F0", "HV", "XX",
+        "25", "26", "28", "3D", "3F", "40", "42", "53", "55", "57", "58", "72", "F0", "HV", "XX",
     ]
 
     /// Whether a column or a table is not what it was: somebody has altered it since the

@@ -33,8 +33,9 @@ struct UniqueParking {
         // Nobody says what a computed value is made of: any changing column may have to be parked.
         let columns = table.hasComputedUniques ? table.valueColumns : named
         guard !columns.isEmpty else { return }
+        let partial = table.valueColumns.filter { isPartial($0.name) }
         let work = leavingOperations.filter { counts[$0] != nil }
-        if isPartial, counts[.update] != nil { try stageAsTheyAre(named, sets) }
+        if counts[.update] != nil { try stageAsTheyAre(partial, sets) }
         guard table.sql.uppercased().contains("CHECK") else {
             return try work.forEach { try park(columns, orElse: named, $0, sets) }
         }
@@ -44,13 +45,10 @@ struct UniqueParking {
         try parked.get()
     }
 
-    /// Whether a value is unique in some rows only, so that it can change hands by what other
-    /// columns say.
-    private var isPartial: Bool {
-        table.indexSQL.contains {
-            let words = SQLText.keywords($0)
-            return words.contains("UNIQUE") && words.contains("WHERE")
-        }
+    /// Whether a column is unique in some rows only, so that its value changes hands by what others
+    /// say.
+    private func isPartial(_ column: String) -> Bool {
+        table.partiallyUnique?.contains(column) ?? false
     }
 
     /// Adds columns that an update leaves alone to what it sets, as they are: they are parked, too,
@@ -109,12 +107,11 @@ struct UniqueParking {
         let moving =
             operation == .delete ? columns : columns.filter { pivot.present[$0.name] != nil }
         guard !moving.isEmpty else { return }
-        let uniqueNames = isPartial ? Set(table.uniques.flatMap { $0 }) : []
         let targets = moving.map {
             let column = SQLText.name($0.name)
             let kept = "\(name).\(column)"
             let isMoving =
-                operation == .delete || uniqueNames.contains($0.name)
+                operation == .delete || isPartial($0.name)
                 ? "1" : pivot.value($0.name, otherwise: kept) + " IS NOT \(kept)"
             return "\(column) = CASE WHEN \(isMoving) THEN \(parkedValue($0)) ELSE \(kept) END"
         }

@@ -85,6 +85,7 @@ public struct SchemaIntrospection {
             references: references,
             uniques: uniques,
             hasComputedUniques: try hasComputedUniques(name, in: db),
+            partiallyUnique: try partiallyUnique(columns.map(\.name), of: name, in: db),
             sql: sql,
             indexSQL: try String.fetchAll(
                 db,
@@ -97,14 +98,32 @@ public struct SchemaIntrospection {
         )
     }
 
+    private static func partiallyUnique(
+        _ columns: [String],
+        of table: String,
+        in db: Database
+    ) throws -> Set<String>? {
+        let parts = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT x.name FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
+                WHERE l."unique" AND l.partial AND x.key
+                """,
+            arguments: [table]
+        ).map { $0["name"] as String? }
+        guard !parts.isEmpty else { return nil }
+        let isKnown = parts.allSatisfy { $0.map(columns.contains) ?? false }
+        return isKnown ? Set(parts.compactMap { $0 }) : Set(columns)
+    }
+
     private static func hasComputedUniques(_ table: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(
             db,
             sql: """
                 SELECT EXISTS (
                     SELECT 1 FROM pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS x
-                    WHERE l."unique" AND x.key AND (l.partial OR x.name IS NULL
-                        OR x.name NOT IN (SELECT name FROM pragma_table_info(?1))))
+                    WHERE l."unique" AND x.key
+                        AND (x.name IS NULL OR x.name NOT IN (SELECT name FROM pragma_table_info(?1))))
                 """,
             arguments: [table]
         ) ?? false

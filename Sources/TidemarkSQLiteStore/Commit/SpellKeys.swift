@@ -6,11 +6,20 @@ import TidemarkSQLite
 ///
 /// SQLite finds a row by what a column makes of a value: 9 finds the row 9.0 of a REAL key, "3" the
 /// row 3 of an INTEGER one, and 'ABC' the row 'abc' where the key ignores case. The log is searched
-/// by the key's text. So a staged record that is about a row gets the key of that row as it is
-/// stored, before anything is judged; else what others did to it would not be found.
+/// by the key's text. So an update or a deletion gets the key of its row as that is stored, before
+/// anything is judged; else what others did to it would not be found. A creation keeps its own: a
+/// row that is in its way is found by its value.
 extension ZoneTransaction {
     func spellKeys() throws {
-        for table in schema.tables where KeySQL.hasSpellings(table) {
+        let touched = try String.fetchSet(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT tbl FROM temp.tidemark_staged_member WHERE tbl IS NOT NULL
+                    """
+            )
+        )
+        for table in schema.tables where touched.contains(table.name) && KeySQL.hasSpellings(table)
+        {
             let isOther = try Bool.fetchOne(
                 db.cachedStatement(sql: "SELECT EXISTS (\(Self.named(table)) AND stored <> s.key)")
             )
@@ -31,7 +40,7 @@ extension ZoneTransaction {
         SELECT s.rec, s.ord, s.key, \(RowJSON.key(table, alias: "t.")) AS stored
         FROM temp.tidemark_staged AS s CROSS JOIN main.\(SQLText.name(table.name)) AS t
             ON \(KeySQL.match(table, key: "s.key", alias: "t.", isExact: false))
-        WHERE s.tbl = \(SQLText.literal(table.name))
+        WHERE s.tbl = \(SQLText.literal(table.name)) AND s.operation <> 'create'
         """
     }
 

@@ -33,9 +33,12 @@ struct PlanTables: Sendable {
             }
         )
         let unique = schema.tables.filter { !$0.uniques.isEmpty || $0.hasComputedUniques }
+        let isOpen = { (table: SyncedTable) in
+            table.hasComputedUniques || table.partiallyUnique != nil
+        }
         uniques = Dictionary(
             uniqueKeysWithValues: unique.map { table -> (String, Set<String>?) in
-                (table.name, table.hasComputedUniques ? nil : Set(table.uniques.flatMap { $0 }))
+                (table.name, isOpen(table) ? nil : Set(table.uniques.flatMap { $0 }))
             }
         )
     }
