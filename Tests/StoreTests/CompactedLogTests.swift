@@ -68,6 +68,22 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
+    func `B8: behind the horizon too, what a change set set in vain is told to its author`(
+        store: Store
+    ) async throws {
+        let zone = try await Self.zone(store, .latest)
+        _ = try await zone.sync(at: 1, device: "a", Self.edit(1, #""text":"of a""#, time: 5_000))
+        let id = "6f6d3a4e-0000-4000-8000-000000000001"
+        let edit = Self.edit(1, #""text":"of b""#, time: 2_000)
+        _ = try await zone.sync(at: 1, device: "b", #"{"id":"\#(id)","# + String(edit.dropFirst()))
+        _ = try await Self.moveOn(zone)
+        let answer = try await zone.sync(#"{"maxRevision":1,"device":"b","recall":["\#(id)"]}"#)
+        let records = answer.changeSets.first?.object["overruled"] as? [[String: Any]]
+        let lost = records?.first?["lost"] as? [String: Any]
+        #expect(lost?["text"] as? String == "of b")
+    }
+
+    @Test(arguments: Store.all)
     func `rule 1: behind the horizon, a column is touched for whoever has missed its last value`(
         store: Store
     ) async throws {

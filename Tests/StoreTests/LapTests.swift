@@ -107,6 +107,25 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
+    func `B8: a question is answered with the values of its device that were overruled`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema, policies: ["notes": .lastWriter])
+        for device in ["a", "b"] {
+            let edit = #"{"notes":{"update":[1],"attributes":{"1":{"text":"\#(device)"}}}}"#
+            _ = try await zone.sync(at: 1, device: device, edit)
+        }
+        // Nothing is forgotten by that.
+        for _ in 1...2 {
+            let answer = try await zone.sync(#"{"maxRevision":1,"device":"a","recall":[]}"#)
+            let notes = answer.object["overruled"] as? [[String: Any]] ?? []
+            #expect(notes.map { $0["revision"] as? Int } == [3])
+        }
+        let winner = try await zone.sync(#"{"maxRevision":1,"device":"b","recall":[]}"#)
+        #expect(winner.object["overruled"] == nil)
+    }
+
+    @Test(arguments: Store.all)
     func `a verdict sent again by a new identity stands in its place, once`(store: Store)
         async throws
     {

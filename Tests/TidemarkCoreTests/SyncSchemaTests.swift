@@ -94,6 +94,54 @@ import TidemarkCore
         )
     }
 
+    @Test(arguments: ["a", "b"])
+    func `a column that the zone renamed twice is the file's, by whatever name a revision calls it`(
+        mine: String
+    ) {
+        let served = SyncSchema(
+            tables: [table("notes", columns: ["c"])],
+            history: SchemaHistory(renames: ["notes": ["a": "c", "b": "c"]])
+        )
+        let common = SchemaComparison(
+            local: [table("notes", columns: [mine])],
+            served: served,
+            renames: mine == "b" ? [ColumnRename(table: "notes", old: "a", new: "b")] : []
+        ).common
+        let others = ["a", "b", "c"].filter { $0 != mine }
+        let aliases = Dictionary(uniqueKeysWithValues: others.map { ($0, mine) })
+        #expect(common.history.renames["notes"] == aliases)
+        #expect(common.difference.wireNames["notes"] == [mine: "c"])
+        #expect(common.difference.unknownColumns.isEmpty)
+        #expect(common.difference.unservedColumns.isEmpty)
+    }
+
+    @Test func `an app that skipped a version finds the zone's column through both renames`() {
+        let common = SchemaComparison(
+            local: [table("notes", columns: ["c"])],
+            served: SyncSchema(tables: [table("notes", columns: ["a"])]),
+            renames: [
+                ColumnRename(table: "notes", old: "a", new: "b"),
+                ColumnRename(table: "notes", old: "b", new: "c"),
+            ]
+        ).common
+        #expect(common.difference.wireNames["notes"] == ["c": "a"])
+        #expect(common.difference.unservedColumns.isEmpty)
+        #expect(common.history.renames["notes"] == ["a": "c", "b": "c"])
+    }
+
+    @Test func `renames of two columns are not mixed up where one took the other's former name`() {
+        let common = SchemaComparison(
+            local: [table("notes", columns: ["content", "title"])],
+            served: SyncSchema(tables: [table("notes", columns: ["body", "text"])]),
+            renames: [
+                ColumnRename(table: "notes", old: "text", new: "body"),
+                ColumnRename(table: "notes", old: "body", new: "content"),
+                ColumnRename(table: "notes", old: "text", new: "title"),
+            ]
+        ).common
+        #expect(common.difference.wireNames["notes"] == ["content": "body", "title": "text"])
+    }
+
     private func table(
         _ name: String,
         referringTo parents: [String] = [],

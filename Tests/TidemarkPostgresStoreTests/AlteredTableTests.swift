@@ -231,6 +231,29 @@ import TidemarkTestSupport
     }
 
     @Test
+    func `a later deletion is let through although others changed only a column that psql dropped`()
+        async throws
+    {
+        let cluster = try await PostgresCluster(
+            schema: Self.schema,
+            seed: Self.seed,
+            policies: ["notes": .lastWriter]
+        )
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
+        try await anna.engine.sync()
+        try await cluster.psql("ALTER TABLE notes DROP COLUMN done")
+        try await ben.write("DELETE FROM notes WHERE id = 1")
+        try await cluster.settle([ben, anna])
+        #expect(try await cluster.rows("SELECT id FROM notes ORDER BY id") == ["2", "3"])
+        #expect(try await anna.rows("SELECT id FROM notes ORDER BY id") == ["2", "3"])
+        for device in [anna, ben] {
+            #expect(try await device.engine.conflicts().isEmpty)
+        }
+        await cluster.close()
+    }
+
+    @Test
     func `one migration that drops a column and writes on is let through, and devices resync`()
         async throws
     {
@@ -280,6 +303,69 @@ import TidemarkTestSupport
         let error = await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
         #expect(error?.code == .schemaMismatch)
         #expect(try await cluster.store.latest(zone: "main").epoch != epoch)
+        await cluster.close()
+    }
+
+    @Test func `a column dropped and added under its name is another one, and devices get it anew`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await cluster.psql("UPDATE notes SET done = 1")
+        try await cluster.settle([anna, ben])
+        try await cluster.psql(
+            """
+            ALTER TABLE notes DROP COLUMN done;
+            ALTER TABLE notes ADD COLUMN done bigint DEFAULT 7
+            """
+        )
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT DISTINCT done FROM notes") == ["7"])
+        #expect(cluster.store.schema.history.fills["notes"] == ["done": "7"])
+        await cluster.close()
+    }
+
+    @Test func `a new column under a former name is refused, and no old app's edit lands in it`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        try await cluster.psql("ALTER TABLE notes RENAME COLUMN text TO body")
+        try await anna.engine.sync()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await cluster.psql("ALTER TABLE notes ADD COLUMN text text")
+        let error = await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        #expect(error?.code == .unavailable)
+        #expect(error?.fix.contains("notes.text") == true)
+        try await cluster.psql("ALTER TABLE notes RENAME COLUMN text TO remark")
+        try await cluster.settle([anna])
+        #expect(
+            try await cluster.rows("SELECT body, remark FROM notes WHERE id = 1") == ["oat milk|"]
+        )
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        await cluster.close()
+    }
+
+    @Test func `a table that was gone and is back is the server's to an app that was away`()
+        async throws
+    {
+        let cluster = try await Self.cluster()
+        let anna = try await cluster.device("anna")
+        let epoch = try await cluster.store.latest(zone: "main").epoch
+        try await cluster.psql("DROP TABLE tags")
+        // Somebody asks, so the server has seen that it is gone.
+        _ = try await cluster.device("ben")
+        try await cluster.psql(
+            """
+            CREATE TABLE tags (zone text COLLATE "C" NOT NULL DEFAULT 'main',
+                name text COLLATE "C" NOT NULL, icon bytea, PRIMARY KEY (zone, name));
+            INSERT INTO tags (name, icon) VALUES ('work', '\\x01'), ('club', '\\x02')
+            """
+        )
+        try await cluster.settle([anna])
+        #expect(try await cluster.store.latest(zone: "main").epoch != epoch)
+        #expect(try await anna.rows("SELECT name FROM tags ORDER BY name") == ["club", "work"])
+        #expect(try await cluster.rows("SELECT name FROM tags ORDER BY 1") == ["club", "work"])
         await cluster.close()
     }
 

@@ -61,6 +61,46 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes") == ["20|20"])
     }
 
+    @Test func `A15: an edit made when a round has taken in its answer is sent by the next sync`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema)
+        let anna = try await cluster.device("anna")
+        let following = Mutex<Task<Void, any Error>?>(nil)
+        try await anna.write("INSERT INTO notes (text) VALUES ('first')")
+        anna.transport.faults.whileInFlight {
+            try await anna.database.writeWithoutTransaction { db in
+                // The next one takes the answer in; the round ends without another.
+                db.afterNextTransaction { _ in
+                    let sync = Self.editAndSync(anna)
+                    following.withLock { $0 = sync }
+                }
+            }
+        }
+        try await anna.engine.sync()
+        let task = following.withLock { $0 }
+        let sync = try #require(task)
+        try await sync.value
+        #expect(try await anna.engine.status().pendingChangeSets == 0)
+        #expect(
+            try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["first", "second"]
+        )
+    }
+
+    /// Edits the file, and returns once the engine was asked for a sync.
+    private static func editAndSync(_ device: TestDevice) -> Task<Void, any Error> {
+        do {
+            try device.writeOutside("INSERT INTO notes (text) VALUES ('second')")
+        } catch {
+            Issue.record(error)
+        }
+        let door = Latch()
+        door.close()
+        let sync = Task { try await device.engine.sync { door.open() } }
+        _ = door.passing()
+        return sync
+    }
+
     @Test func `A15: two engines on one file double nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let (first, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
@@ -161,6 +201,15 @@ import TidemarkTestSupport
                 == ["60|60"]
         )
         #expect(try await anna.engine.conflicts().isEmpty)
+    }
+}
+
+extension SyncEngine {
+    /// Syncs; nobody else has a turn between the call of `asking` and the question whether a round
+    /// is under way.
+    fileprivate func sync(asking: @Sendable () -> Void) async throws {
+        asking()
+        try await sync()
     }
 }
 

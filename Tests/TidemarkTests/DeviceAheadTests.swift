@@ -247,6 +247,21 @@ import TidemarkTestSupport
         }
     }
 
+    @Test func `rule 15: while a column is renamed, so is the base of an edit that waits`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await ben.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await ben.engine.sync()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try anna.writeOutside("ALTER TABLE notes RENAME COLUMN text TO body")
+        let new = try await Self.renamed(anna, to: cluster.store)
+        try await new.sync()
+        let records = try await new.conflicts().flatMap(\.records)
+        #expect(records.map(\.base) == [#"{"body":"milk","done":0}"#])
+    }
+
     private static func renameServer(_ cluster: Cluster) async throws -> EmbeddedStore {
         try cluster.writeOutside("ALTER TABLE notes RENAME COLUMN text TO body")
         return try EmbeddedStore(

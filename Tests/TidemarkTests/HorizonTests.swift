@@ -145,4 +145,26 @@ import TidemarkTestSupport
                 == ["blue|b", "green|c", "red|d"]
         )
     }
+
+    @Test
+    func `B8: a value that lost is in the inbox, although its answer was lost and compacted`()
+        async throws
+    {
+        let (cluster, anna, _) = try await Self.start(.latest)
+        // The slow clock makes the edit the older one.
+        let cleo = try await cluster.device("cleo", clock: { 1_600_000_000_000 })
+        try await cleo.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        cleo.transport.faults.add(.answerLost)
+        await cleo.syncInVain()
+        try await Self.moveOn(cluster, anna)
+        let told = try await cleo.events { try await cleo.engine.sync() }
+        #expect(told.contains { if case .snapshotTaken = $0 { true } else { false } })
+        try await cluster.converge(cleo, anna)
+        #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
+        let kept = try await cleo.engine.conflicts()
+        #expect(kept.map(\.kind) == [.overruled])
+        #expect(kept.flatMap { $0.records.map(\.mine) } == [#"{"text":"oat milk"}"#])
+    }
 }

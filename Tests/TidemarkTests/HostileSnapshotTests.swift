@@ -85,6 +85,7 @@ import TidemarkTestSupport
         .sql("of a revision in words", "UPDATE tidemark_snapshot SET revision = 'x'"),
         .sql("of a fingerprint in figures", "UPDATE tidemark_snapshot SET fingerprint = 5"),
         .sql("since a revision in words", "UPDATE tidemark_snapshot SET since = 'x'"),
+        .sql("of a time in words", "UPDATE tidemark_snapshot SET time = 'x'"),
         .sql("with no schema", "UPDATE tidemark_snapshot SET schema = NULL"),
         .sql("with a schema that is no JSON", "UPDATE tidemark_snapshot SET schema = 'x'"),
         .schema("with a second statement", "NOT NULL)", "NOT NULL); DROP TABLE players"),

@@ -145,6 +145,49 @@ private let day: Int64 = 86_400_000
         #expect(times.count == 2 && times[0] < times[1])
     }
 
+    /// Cleo's text is an hour older than Anna's, and not sent yet; Anna's is on the server.
+    private static func goats() async throws -> (
+        cluster: Cluster, cleo: TestDevice, anna: TestDevice, ben: TestDevice
+    ) {
+        var limits = Limits.standard
+        limits.deltaBytesMin = 1
+        let cluster = try Cluster(
+            schema: schema,
+            seed: seed,
+            policies: ["notes": .latest],
+            limits: limits,
+            now: Wall().read
+        )
+        let cleo = try await cluster.device("cleo", clock: Wall(noon - 3_600_000).read)
+        let anna = try await cluster.device("anna", clock: Wall().read)
+        let ben = try await cluster.device("ben", clock: Wall(noon - day).read)
+        try await cleo.write("UPDATE notes SET text = 'sheep milk' WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        return (cluster, cleo, anna, ben)
+    }
+
+    @Test(arguments: [true, false])
+    func `case 47: a clock in the past loses to nothing older than what a file has shown it`(
+        joins: Bool
+    ) async throws {
+        let (cluster, cleo, anna, early) = try await Self.goats()
+        let slow = Wall(noon - day)
+        let ben = try await joins ? cluster.device("late", clock: slow.read) : early
+        try await ben.engine.sync()
+        // All rows, or those that changed; but no change set, which has its time.
+        #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
+        #expect(!ben.transport.faults.answers.contains { $0.contains("goat milk") })
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await cluster.converge(ben, cleo, anna)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        #expect(try await ben.engine.conflicts().isEmpty)
+        #expect(
+            try await cleo.engine.conflicts().flatMap { $0.records.map(\.mine) }
+                == [#"{"text":"sheep milk"}"#]
+        )
+    }
+
     /// Two devices with these clocks edit the same and different columns in a fixed order of
     /// arrival.
     private static func outcome(

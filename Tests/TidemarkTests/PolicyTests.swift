@@ -85,6 +85,23 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
+    @Test func `B8: a value that lost before the history changed is in the inbox all the same`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.overwritten()
+        try await cluster.restore(try await cluster.backUp(), isSaid: true)
+        let told = try await anna.events { try await anna.engine.sync() }
+        #expect(told.contains { if case .historyChanged = $0 { true } else { false } })
+        let kept = try #require(try await anna.engine.conflicts().first)
+        #expect(told.contains(.overruled(id: kept.id)))
+        #expect(kept.kind == .overruled)
+        #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        #expect(try await anna.engine.conflicts().count == 1)
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
     @Test func `B8: under lastWriter, edits of different columns are merged and nobody loses`()
         async throws
     {
@@ -153,6 +170,49 @@ import TidemarkTestSupport
             try await anna.rows("SELECT * FROM settings ORDER BY name")
                 == ["colour|blue|1", "size|3|1"]
         )
+        #expect(
+            try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
+                == [#"{"value":"red"}"#]
+        )
+    }
+
+    @Test func `B8: who edits a note twice takes somebody's value once, and not their own`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await Self.pair()
+        try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await ben.write("UPDATE notes SET done = 1 WHERE id = 2")
+        try await ben.write("UPDATE notes SET text = 'rye milk' WHERE id = 1")
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["rye milk"])
+        #expect(
+            try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
+                == [#"{"text":"goat milk"}"#]
+        )
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test func `B11: who sets a key that somebody has set, and changes it again, is not refused`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value)",
+            policies: ["settings": .lastWriter]
+        )
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("INSERT INTO settings VALUES ('colour', 'red')")
+        try await anna.engine.sync()
+        try await ben.write("INSERT INTO settings VALUES ('colour', 'blue')")
+        try await ben.write("INSERT INTO settings VALUES ('size', 3)")
+        try await ben.write("UPDATE settings SET value = 'green' WHERE name = 'colour'")
+        try await cluster.converge(ben, anna)
+        #expect(
+            try await anna.rows("SELECT * FROM settings ORDER BY name")
+                == ["colour|green", "size|3"]
+        )
+        #expect(try await ben.engine.conflicts().isEmpty)
         #expect(
             try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
                 == [#"{"value":"red"}"#]

@@ -383,6 +383,171 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
+    /// Alters the notes and opens the server's file again, with what is declared then.
+    private static func serve(
+        _ cluster: Cluster,
+        after sql: String,
+        renames: [(old: String, new: String)]
+    ) async throws {
+        try await cluster.store.close()
+        try cluster.writeOutside(sql)
+        cluster.service.store = try EmbeddedStore(
+            path: cluster.zonePath,
+            newEpoch: UUID(),
+            renames: renames.map { ColumnRename(table: "notes", old: $0.old, new: $0.new) }
+        )
+    }
+
+    @Test func `a column that was renamed twice is the same to an old app that heard of neither`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try await Self.serve(
+            cluster,
+            after: "ALTER TABLE notes RENAME COLUMN text TO body",
+            renames: [("text", "body")]
+        )
+        // The revision calls it as nobody does when anna gets it.
+        try cluster.writeOutside("UPDATE notes SET body = 'rye' WHERE id = 2")
+        _ = try await cluster.device("ben")
+        try await Self.serve(
+            cluster,
+            after: "ALTER TABLE notes RENAME COLUMN body TO content",
+            renames: [("text", "body"), ("body", "content")]
+        )
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        #expect(
+            try await anna.rows("SELECT text FROM notes ORDER BY id") == [
+                "oat milk", "rye", "salt",
+            ]
+        )
+        #expect(
+            try await cluster.rows("SELECT content FROM notes ORDER BY id")
+                == ["oat milk", "rye", "salt"]
+        )
+        try anna.writeOutside("ALTER TABLE notes RENAME COLUMN text TO content")
+        anna = try await anna.reopened()
+        try await anna.write("UPDATE notes SET content = 'sea salt' WHERE id = 3")
+        try await cluster.converge(anna)
+    }
+
+    @Test func `a server that skipped a version takes both renames, and so does an old app`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await Self.serve(
+            cluster,
+            after: "ALTER TABLE notes RENAME COLUMN text TO content",
+            renames: [("text", "body"), ("body", "content")]
+        )
+        try await anna.engine.sync()
+        #expect(try await cluster.rows("SELECT content FROM notes WHERE id = 1") == ["oat milk"])
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+    }
+
+    @Test func `a rename that is declared late counts for every name that the column had before`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        try await Self.serve(
+            cluster,
+            after: "ALTER TABLE notes RENAME COLUMN text TO body",
+            renames: [("text", "body")]
+        )
+        // The server is asked before anybody declares it.
+        try cluster.writeOutside("ALTER TABLE notes RENAME COLUMN body TO content")
+        _ = try await cluster.device("ben")
+        #expect(cluster.store.schema.history.dropped["notes"] == ["body", "text"])
+        try await Self.serve(
+            cluster,
+            after: "UPDATE notes SET content = 'rye' WHERE id = 2",
+            renames: [("text", "body"), ("body", "content")]
+        )
+        #expect(
+            cluster.store.schema.history.renames["notes"] == ["body": "content", "text": "content"]
+        )
+        try await anna.engine.sync()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        #expect(
+            try await anna.rows("SELECT text FROM notes ORDER BY id") == [
+                "oat milk", "rye", "salt",
+            ]
+        )
+    }
+
+    @Test func `an app that skipped a version declares both renames, and its edits travel`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
+        try anna.writeOutside("ALTER TABLE notes RENAME COLUMN text TO content")
+        let new = try await SyncEngine(
+            DatabasePool(path: anna.path),
+            server: "http://cluster.test",
+            transport: InProcessTransport(to: cluster.store),
+            renames: ["notes.text": "notes.body", "notes.body": "notes.content"]
+        )
+        try await anna.write("UPDATE notes SET content = 'oat milk' WHERE id = 1")
+        try await new.sync()
+        #expect(
+            try await cluster.rows("SELECT text FROM notes ORDER BY id")
+                == ["oat milk", "rye", "salt"]
+        )
+        #expect(try await new.status().pendingChangeSets == 0)
+    }
+
+    @Test func `a new column under a former name is refused, and no old app's edit lands in it`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        try await Self.serve(
+            cluster,
+            after: "ALTER TABLE notes RENAME COLUMN text TO body",
+            renames: [("text", "body")]
+        )
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try cluster.writeOutside("ALTER TABLE notes ADD COLUMN text TEXT")
+        let error = await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        #expect(error?.code == .unavailable)
+        #expect(error?.fix.contains("notes.text") == true)
+        try cluster.writeOutside("ALTER TABLE notes RENAME COLUMN text TO remark")
+        try await anna.engine.sync()
+        #expect(
+            try await cluster.rows("SELECT body, remark FROM notes WHERE id = 1") == ["oat milk|"]
+        )
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+    }
+
+    @Test func `a table that was gone and is back is the server's to an app that was away`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let epoch = try await cluster.store.latest(zone: EmbeddedStore.zoneName).epoch
+        try cluster.writeOutside("DROP TABLE tags")
+        // Somebody asks, so the server has seen that it is gone.
+        _ = try await cluster.device("ben")
+        try cluster.writeOutside(
+            """
+            CREATE TABLE tags (name TEXT PRIMARY KEY, icon BLOB);
+            INSERT INTO tags VALUES ('work', x'01'), ('club', x'02')
+            """
+        )
+        try await anna.engine.sync()
+        #expect(try await cluster.store.latest(zone: EmbeddedStore.zoneName).epoch != epoch)
+        #expect(try await anna.rows("SELECT name FROM tags ORDER BY name") == ["club", "work"])
+        #expect(try await cluster.rows("SELECT name FROM tags ORDER BY name") == ["club", "work"])
+        #expect(try await anna.engine.status().pendingChangeSets == 0)
+    }
+
     @Test func `deviceBehind: a column that the server needs and an old app can not fill is named`()
         async throws
     {

@@ -10,8 +10,8 @@ import TidemarkSQLite
 /// of times; then, and whenever a function says nothing, a person is asked.
 ///
 /// A conflict is merged when all of its records can be: those that nobody else touched are made
-/// again, the others need a function for their table. Refused deletions, and records that are gone,
-/// are for people.
+/// again, the others need a function for their table. Refused deletions, records that are gone, and
+/// whatever stands in the way without being a record of the conflict are for people.
 struct MergeConflicts {
     let db: Database
     let schema: SyncSchema
@@ -91,9 +91,14 @@ struct MergeConflicts {
         guard conflict.reasons.allSatisfy({ Self.mergeable.contains($0.rule) }) else {
             return false
         }
+        let records = conflict.records.filter { $0.operation != "unchanged" }
+        let named = Self.named(by: conflict.reasons)
+        // Made again, the changes would meet a record that no function here can decide about.
+        guard named.isSubset(of: records.map { "\($0.table) \($0.key)" }) else { return false }
         var decisions: [RecordDecision] = []
-        for record in conflict.records where record.operation != "unchanged" {
-            switch try decide(record) {
+        for record in records {
+            let isNamed = named.contains("\(record.table) \(record.key)")
+            switch try decide(record, isNamed: isNamed) {
             case .write(let decision): decisions.append(decision)
             case .nothing: continue
             case .ask: return false
@@ -115,13 +120,21 @@ struct MergeConflicts {
         }
     }
 
+    /// The records that were in the way of a change set, by table and key; one that was refused
+    /// along with another names none.
+    private static func named(by reasons: [Conflict.Reason]) -> Set<String> {
+        let rules = reasons.filter { $0.rule != ConflictRule.predecessor.rawValue }
+        return Set(rules.map { "\($0.table) \($0.key ?? "")" })
+    }
+
     private enum Outcome {
         case write(RecordDecision)
         case nothing
         case ask
     }
 
-    private func decide(_ record: Conflict.Record) throws -> Outcome {
+    /// Decides about a record; one that a reason names was touched, whatever its values say.
+    private func decide(_ record: Conflict.Record, isNamed: Bool) throws -> Outcome {
         guard let table = schema.byName[record.table],
             let operation = TidemarkCore.Operation(rawValue: record.operation)
         else { return .ask }
@@ -146,7 +159,7 @@ struct MergeConflicts {
         }
         let isUntouched = base.map { $0.allSatisfy { theirs[$0.key] == $0.value } }
         // A record without a base is one that this device made, in a change set before.
-        if operation != .create, isUntouched ?? true { return .write(again) }
+        if operation != .create, !isNamed, isUntouched ?? true { return .write(again) }
         guard operation != .delete, let function = functions[table.name] else { return .ask }
         let input = MergeInput(
             table: table.name,

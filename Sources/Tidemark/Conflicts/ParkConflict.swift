@@ -63,11 +63,32 @@ struct ParkConflict {
                 "[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]", withSent,
             ]
         )
+        try noteSeen(all)
         for id in all {
             let reason = reasons[id] ?? "[\(Conflict.Reason.predecessor.json)]"
             try move(id, reasons: reason, truth: truths[id])
         }
         return all.map { .conflict(id: $0) }
+    }
+
+    /// Notes as the base of refused changes what their author saw of the server's: the record as it
+    /// was before the first change of it that waits.
+    ///
+    /// `tidemark_base` may be ahead of that: rows arrive while edits wait. And what an earlier
+    /// refused change set, which later ones were made on, has left is nobody's but this device's.
+    private func noteSeen(_ ids: [String]) throws {
+        try db.cachedStatement(
+            sql: """
+                UPDATE tidemark_outbox SET before = (
+                    SELECT f.before FROM tidemark_outbox AS f
+                    WHERE f.tbl = tidemark_outbox.tbl AND f.key = tidemark_outbox.key
+                    ORDER BY f.seq LIMIT 1)
+                WHERE (tbl, key) IN (
+                    SELECT o.tbl, o.key FROM json_each(?) AS j
+                    JOIN tidemark_changeset AS c ON c.id = j.value
+                    JOIN tidemark_outbox AS o ON o.seq = c.seq)
+                """
+        ).execute(arguments: ["[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
     }
 
     /// Keeps the records that an accepted change set created and that its answer, staged as `ord`,
@@ -128,7 +149,7 @@ struct ParkConflict {
         try db.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
-                SELECT ?1, o.tbl, o.key, o.operation, b.image, o.attributes,
+                SELECT ?1, o.tbl, o.key, o.operation, o.before, o.attributes,
                     CASE WHEN ?2 IS NULL THEN b.image ELSE (
                         SELECT json_remove(s.attributes, '$.revision') FROM temp.tidemark_staged AS s
                         WHERE s.ord = ?2 AND s.tbl = o.tbl AND s.key = o.key) END

@@ -35,14 +35,18 @@ struct FitSchema {
         let file = try DeviceFile(db)
         try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [served])
         let new = try FileSchema(served: served, renames: file.renames, in: db)
-        if file.fitted.served != nil { try noteRebuilt(new.common) }
+        let isFirst = file.fitted.served == nil
+        let rebuilt = try CaptureTables.rebuilt(new.common, in: db)
+        if !isFirst { try note(rebuilt: rebuilt) }
         guard new.problems.isEmpty, let fitted = file.fitted.local else {
             // Edits are captured in any case; a sync names the problem.
+            try renameCaptured(new.common)
             try install(new.common)
             if new.problems.isEmpty { try keep(new, served) }
             return
         }
-        guard file.fitted.served != served || fitted != new.localText else {
+        let isSame = file.fitted.served == served && fitted == new.localText
+        guard !isSame || isFirst && !rebuilt.isEmpty else {
             return try install(new.common)
         }
         let old = try SchemaStep.Side(
@@ -50,7 +54,7 @@ struct FitSchema {
             served: file.fitted.served,
             renames: file.renames
         )
-        let step = SchemaStep(old: old, new: new.common, isFirst: file.fitted.served == nil)
+        let step = SchemaStep(old: old, new: new.common, isFirst: isFirst)
         try drain(step)
         try EngineConnection.prepare(db, schema: new.common)
         for (table, names) in step.renames { try RenameWaiting(db: db).rename(names, of: table) }
@@ -60,7 +64,13 @@ struct FitSchema {
         if let served {
             try UnknownValues.rename(SchemaText.decode(served).history.renames, in: db)
         }
-        try DeviceFile.whileApplying(db) { try take(step) }
+        try DeviceFile.whileApplying(db) {
+            if isFirst {
+                try EarlyRows(db: db, schema: step.new, now: now, newID: newID).capture()
+            } else {
+                try take(step)
+            }
+        }
         if step.hasLost { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
         try keep(new, served)
     }
@@ -90,6 +100,11 @@ struct FitSchema {
         let kept = step.old.common.tables.filter {
             !step.isFirst || step.new.byName[$0.name] != nil
         }
+        // While both sides did not fit, capture went on under the file's new names.
+        let formerNames = step.formerNames
+        for table in kept {
+            try CaptureTables.rename(formerNames[table.name, default: [:]], of: table, in: db)
+        }
         let schema = SyncSchema(tables: kept)
         try EngineConnection.prepare(db, schema: schema)
         try DrainCapture(db: db, schema: schema).drain(
@@ -99,8 +114,18 @@ struct FitSchema {
         )
     }
 
-    private func noteRebuilt(_ schema: SyncSchema) throws {
-        let rebuilt = try CaptureTables.rebuilt(schema, in: db)
+    /// Lets what was captured follow columns that the app renamed, until it can be drained.
+    private func renameCaptured(_ schema: SyncSchema) throws {
+        for table in schema.tables {
+            let has = Set(table.columns.map(\.name))
+            let names = schema.history.renames[table.name, default: [:]].filter {
+                has.contains($0.value) && !has.contains($0.key)
+            }
+            try CaptureTables.rename(names, of: table, in: db)
+        }
+    }
+
+    private func note(rebuilt: [String]) throws {
         guard !rebuilt.isEmpty else { return }
         try db.execute(
             sql: """
@@ -117,39 +142,13 @@ struct FitSchema {
     /// known here, and the next answer would rewind them.
     private func captureRebuilt(_ schema: SyncSchema) throws {
         for table in try CompareRebuilt.tables(DeviceFile(db)) {
-            let key = RowJSON.key(table, alias: "t.")
-            let literal = SQLText.literal(table.name)
-            let unserved = Set(
-                schema.difference.unservedColumns[table.name, default: []].map(\.name)
-            )
-            let values = table.valueColumns.map(\.name).filter { !unserved.contains($0) }.map {
-                name -> (String, String) in
-                let path = SQLText.literal("$.\"\(name)\"")
-                let expected = """
-                    coalesce((SELECT o.attributes -> \(path) FROM tidemark_outbox AS o
-                    WHERE o.tbl = \(literal) AND o.key = \(key) AND json_type(o.attributes, \(path)) IS NOT NULL
-                    ORDER BY o.seq DESC LIMIT 1), (SELECT b.image -> \(path) FROM tidemark_base AS b
-                    WHERE b.tbl = \(literal) AND b.key = \(key)), tidemark_key(t.\(SQLText.name(name))))
-                    """
-                return (name, "tidemark_decode(\(expected))")
+            try CaptureWritten(db: db, schema: schema).capture(table) { column in
+                "tidemark_key(t.\(SQLText.name(column.name)))"
             }
-            guard !values.isEmpty else { continue }
-            let differs = values.map { name, value in
-                "tidemark_key(t.\(SQLText.name(name))) IS NOT tidemark_key(\(value))"
-            }
-            try CaptureAddedColumns(
-                table,
-                before: Dictionary(uniqueKeysWithValues: values),
-                where: """
-                    EXISTS (SELECT 1 FROM tidemark_base AS b WHERE b.tbl = \(literal) AND b.key = \(key))
-                    AND (\(differs.joined(separator: " OR ")))
-                    """
-            ).run(db)
         }
     }
 
     private func take(_ step: SchemaStep) throws {
-        guard !step.isFirst else { return }
         let adopt = AdoptTables(
             db: db,
             schema: step.new,

@@ -51,6 +51,22 @@ struct SchemaStep {
         }
     }
 
+    /// The names that renamed columns had before, by table and each name that they had since.
+    var formerNames: [String: [String: String]] {
+        renames.reduce(into: [:]) { result, renamed in
+            let (table, names) = renamed
+            let had = Set(old.common.byName[table]?.columns.map(\.name) ?? [])
+            for (former, name) in names {
+                let aliases = new.history.renames[table, default: [:]].filter {
+                    $0.value == name && !had.contains($0.key)
+                }
+                for later in [name] + aliases.keys {
+                    result[table, default: [:]][later] = former
+                }
+            }
+        }
+    }
+
     /// Tables that both sides have only now, parents first.
     var addedTables: [SyncedTable] { new.tables.filter { old.common.byName[$0.name] == nil } }
 

@@ -23,12 +23,11 @@ struct LateVerdicts {
             sql: "DELETE FROM temp.tidemark_answered WHERE conflict OR revision > ?",
             arguments: [header.revision]
         )
-        return try settleAccepted { _ in }
+        return try settleAccepted()
     }
 
-    /// Settles all of them, where the snapshot is of another history, and says of each that was
-    /// accepted that it is about to leave.
-    func settleAll(leaving: (_ id: String) throws -> Void) throws -> [SyncEvent] {
+    /// Settles all of them, where the snapshot is of another history.
+    func settleAll() throws -> [SyncEvent] {
         try stage()
         let refused = try Row.fetchAll(
             db,
@@ -37,7 +36,7 @@ struct LateVerdicts {
                 JOIN tidemark_changeset AS c ON c.id = a.id WHERE a.conflict ORDER BY a.ord
                 """
         ).map { (ord: $0["ord"] as Int, id: $0["id"] as String) }
-        let events = try settleAccepted(leaving: leaving)
+        let events = try settleAccepted()
         return try events + ParkConflict(db: db, now: now).park(refused)
     }
 
@@ -56,7 +55,7 @@ struct LateVerdicts {
         try AnswerCheck(db: db, schema: schema, requested: header.revision, sent: []).ownSets()
     }
 
-    private func settleAccepted(leaving: (String) throws -> Void) throws -> [SyncEvent] {
+    private func settleAccepted() throws -> [SyncEvent] {
         let accepted = try Row.fetchAll(
             db,
             sql: """
@@ -75,7 +74,6 @@ struct LateVerdicts {
             if !recall.asSent.contains(id) {
                 events += try parking.keepMissing(id: id, ord: ord, in: schema)
             }
-            try leaving(id)
             try Outbox.remove(id, in: db)
         }
         return events

@@ -13,7 +13,8 @@ import TidemarkSQLite
 /// 3. No server knows what still waits, and its bases are revisions of a history that is gone: it
 ///    is judged by comparing rows.
 /// 4. What is left is based on the snapshot, and is no longer frozen: it is sent as it is now.
-/// 5. The file takes a new identity. The server may know the old one from a later or another life
+/// 5. Values that others have overruled are kept: the server has them for the old identity.
+/// 6. The file takes a new identity. The server may know the old one from a later or another life
 ///    of this file, in which the same temporary ids stood for other records.
 struct MoveOutbox {
     /// The verdicts that never arrived.
@@ -31,9 +32,10 @@ struct MoveOutbox {
         let (schema, now) = (verdicts.schema, verdicts.now)
         let offer = OfferAgain(db: db, schema: schema, header: header, now: now)
         let forgotten = try offer.forgotten(recall)
-        var events = try verdicts.settleAll(leaving: confirm)
+        var events = try verdicts.settleAll()
         let offered = try offer.offer(forgotten)
         events += offered.events
+        try noteSeen(from: offered.firstWaiting)
         events += try JudgeAfterReset(
             db: db,
             schema: schema,
@@ -52,6 +54,11 @@ struct MoveOutbox {
         try db.execute(
             sql: "DELETE FROM tidemark_after WHERE id NOT IN (SELECT id FROM tidemark_changeset)"
         )
+        events += try OverruledValues(db: db, now: now).keep(
+            notes: recall.overruled,
+            after: notesTaken,
+            newID: newID
+        )
         try Laps.renew(device: newID(), in: db)
         return [.historyChanged(epoch: header.epoch, offeredAgain: offered.count)] + events
     }
@@ -65,19 +72,28 @@ struct MoveOutbox {
         }
     }
 
-    /// What the server confirmed now includes an accepted change set: later ones were made on it.
-    private func confirm(_ id: String) throws {
+    /// The number of the last note that this file has; a server that has forgotten anything gives
+    /// numbers again, and rather tells a value twice than not at all.
+    private var notesTaken: Int64 {
+        get throws {
+            let file = try DeviceFile(db)
+            return (recall.seen ?? -1) < file.revision ? 0 : file.overruled
+        }
+    }
+
+    /// Takes as the base of what waits the record that its author saw.
+    ///
+    /// The old server may have confirmed another one since, which nobody here has looked at: there,
+    /// the revision of the base told of that, and here it does not count any more.
+    private func noteSeen(from firstWaiting: Int64) throws {
         try db.execute(
             sql: """
-                UPDATE tidemark_base SET image = CASE o.operation
-                    WHEN 'delete' THEN NULL WHEN 'create' THEN o.attributes
-                    ELSE (SELECT json_group_object(j.key, json(coalesce(
-                            o.attributes -> j.fullkey, tidemark_base.image -> j.fullkey)))
-                        FROM json_each(tidemark_base.image) AS j) END
-                FROM tidemark_changeset AS c JOIN tidemark_outbox AS o USING (seq)
-                WHERE c.id = ? AND o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key
+                UPDATE tidemark_base SET image = (
+                    SELECT o.before FROM tidemark_outbox AS o
+                    WHERE o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key AND o.seq >= ?
+                    ORDER BY o.seq LIMIT 1)
                 """,
-            arguments: [id]
+            arguments: [firstWaiting]
         )
     }
 }

@@ -208,16 +208,28 @@ struct OfferAgain {
         switch TidemarkCore.Operation(rawValue: row["operation"]) {
         case .create:
             guard let current else { return .offered }
-            return try Images.merged(current, attributes, in: db) == current
-                ? .done : .conflict(.exists)
+            return try isDone(attributes, current) ? .done : .conflict(.exists)
         case .delete:
             guard let current else { return .done }
-            return current == before ? .offered : .conflict(.changed)
+            return try isAsBefore(current, before) ? .offered : .conflict(.changed)
         case .update, nil:
             guard let current else { return .conflict(.deleted) }
-            if try Images.merged(current, attributes, in: db) == current { return .done }
-            return current == before ? .offered : .conflict(.changed)
+            if try isDone(attributes, current) { return .done }
+            // What the file has no place for any more cannot be compared.
+            let fits = try Images.covers(current, attributes, in: db)
+            return try fits && isAsBefore(current, before) ? .offered : .conflict(.changed)
         }
+    }
+
+    private func isDone(_ attributes: String, _ current: String) throws -> Bool {
+        guard try Images.covers(current, attributes, in: db) else { return false }
+        return try Images.merged(current, attributes, in: db) == current
+    }
+
+    /// Whether a record is as it was before a change, in the columns that it had then.
+    private func isAsBefore(_ current: String, _ before: String?) throws -> Bool {
+        guard let before else { return false }
+        return try Images.merged(current, before, in: db) == current
     }
 
     private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String)
@@ -274,5 +286,17 @@ enum Images {
                 """,
             arguments: [image, attributes]
         ) ?? image
+    }
+
+    /// Whether an image has all columns of a change.
+    static func covers(_ image: String, _ attributes: String, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT NOT EXISTS (SELECT 1 FROM json_each(?2) AS c
+                    WHERE c.key NOT IN (SELECT j.key FROM json_each(?1) AS j))
+                """,
+            arguments: [image, attributes]
+        ) ?? false
     }
 }

@@ -19,6 +19,8 @@ package struct Recall: Sendable {
     let changeSets: String
     /// Those that became what was sent: of these, no more has come than the ids of new records.
     let asSent: Set<String>
+    /// Notes of this device's values that others overruled, a JSON array as in any answer.
+    let overruled: String
 
     /// Reads the answer to a file that is in the history `known`; nil where that is in doubt.
     init(_ answer: [UInt8], known: String?, in db: Database) throws {
@@ -27,9 +29,11 @@ package struct Recall: Sendable {
             db,
             sql: """
                 SELECT ?1 ->> '$.epoch' AS epoch, ?1 -> '$.changeSets' AS sets,
+                    coalesce(?1 -> '$.overruled', '[]') AS overruled,
                     CASE json_type(?1, '$.seen') WHEN 'integer' THEN ?1 ->> '$.seen' END AS seen
                 WHERE json_valid(?1) AND json_type(?1, '$.epoch') = 'text'
                     AND json_type(?1, '$.changeSets') = 'array' AND json_type(?1, '$.known') = 'array'
+                    AND coalesce(json_type(?1, '$.overruled'), 'array') = 'array'
                     AND (json_type(?1, '$.seen') IS NOT 'integer' OR typeof(?1 ->> '$.seen') = 'integer')
                 """,
             arguments: [text]
@@ -42,6 +46,7 @@ package struct Recall: Sendable {
             )
         }
         (epoch, changeSets, seen) = (row["epoch"], row["sets"], row["seen"])
+        overruled = row["overruled"]
         isAboutOther = known != epoch
         let ids = { (member: String) in
             try String.fetchSet(

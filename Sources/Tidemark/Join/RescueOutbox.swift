@@ -103,10 +103,13 @@ struct RescueOutbox {
         let own = try columns(of: "tidemark_device", in: "main")
             .filter { there.contains($0) && !Self.ofTheNewFile.contains($0) }
         let list = SQLText.names(own)
+        // The snapshot's rows have been seen, too.
+        let clock = try DeviceClock.read(db)
         try db.execute(
             sql:
                 "UPDATE tidemark_device SET (\(list)) = (SELECT \(list) FROM damaged.tidemark_device)"
         )
+        try DeviceClock.store(clock, in: db)
         try db.execute(
             sql: """
                 UPDATE sqlite_sequence SET seq = max(sqlite_sequence.seq, d.seq)

@@ -74,6 +74,7 @@ struct TakeDelta {
             try OwnReferences(db: db, schema: schema).settle()
         }
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
+        try DeviceClock.receive(header.time, in: db)
         try DeviceFile.noteContact(now, in: db)
         return Applied(
             revision: header.revision,

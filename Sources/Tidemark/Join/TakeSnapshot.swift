@@ -295,6 +295,7 @@ package struct TakeSnapshot {
     }
 
     private func finish(_ header: SnapshotFormat.Header) throws {
+        try DeviceClock.receive(header.time, in: db)
         try db.execute(
             // Notes of overruled values are numbered anew in another history.
             sql: """

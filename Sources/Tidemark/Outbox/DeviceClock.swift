@@ -29,6 +29,11 @@ enum DeviceClock {
                     """
             )
         )
+        try receive(seen, in: db)
+    }
+
+    /// Sees a time of the zone's; nil where the server told none.
+    static func receive(_ seen: Int64?, in db: Database) throws {
         guard let seen else { return }
         var clock = try read(db)
         clock.receive(seen)

@@ -158,23 +158,31 @@ public actor SyncEngine {
     /// The same; `told` is what the server has told unasked, and then it is not asked for what is
     /// newer.
     package func sync(acceptingMassDeletion: Bool = false, told: PushedChange?) async throws {
+        var isFirst = true
         while let inFlight {
             let suffices = (isAsking || told != nil) && !acceptingMassDeletion
-            switch await inFlight.result {
-            case .success: if suffices { return }
+            let result = await inFlight.result
+            if self.inFlight == inFlight { self.inFlight = nil }
+            switch result {
+            case .success:
+                guard suffices else { break }
+                // One that had begun before may have looked for edits before the latest was made.
+                guard isFirst else { return }
+                if try await status().pendingChangeSets == 0 { return }
             case .failure(let error):
                 // Whoever began it gave up, or had not said as much as this caller does.
                 let isTheirs = error is CancellationError && !Task.isCancelled
                 guard isTheirs || !suffices else { throw error }
             }
-            if self.inFlight == inFlight { self.inFlight = nil }
+            isFirst = false
         }
         let task = Task {
             _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion), told)
         }
         (inFlight, isAsking) = (task, told == nil)
-        defer { if inFlight == task { inFlight = nil } }
         do {
+            // Whoever asks from now on has edits that this round has not seen.
+            defer { if inFlight == task { inFlight = nil } }
             try await withTaskCancellationHandler {
                 try await database.typingStorage { try await task.value }
             } onCancel: {

@@ -133,6 +133,12 @@ package struct SyncRound: Sendable {
             let file = try DeviceFile(db)
             // Somebody else has been at it since, and the server would say something else now.
             if case .snapshot(_?) = need, try asked != FileState(file, in: db) { need = .request }
+            // The zone may have been altered since, so that both agree by now.
+            if case .request = need, schemasTaken == 0, file.served != nil,
+                !file.tables.problems.isEmpty
+            {
+                try requireSchema()
+            }
             if case .request = need, file.isStale { need = .snapshot(nil) }
             // What was sent may be among the rows that come.
             if case .snapshot(nil) = need, try core.hasFrozen(db) {

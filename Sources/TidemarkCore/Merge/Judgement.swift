@@ -21,6 +21,41 @@ public struct UnseenChange: Hashable, Sendable {
     public init(operation: Operation, columns: Set<String>, stamp: Stamp = Stamp()) {
         (self.operation, self.columns, self.stamp) = (operation, columns, stamp)
     }
+
+    /// What the author has missed of a record's changes since the base, oldest first.
+    ///
+    /// Some of them are the author's own, and seen. What others did before one of those was judged
+    /// when it was committed: what it replaced is no longer there to be overwritten, and a creation
+    /// is the record that the author's was joined with, so only its values count. `columns` are
+    /// those that the table has now.
+    public static func missed(
+        of history: [(change: UnseenChange, isSeen: Bool)],
+        columns: Set<String>
+    ) -> [UnseenChange] {
+        var (missed, replaced, isJoined) = ([UnseenChange](), Set<String>(), false)
+        for (change, isSeen) in history.reversed() {
+            if isSeen {
+                // Nothing is left of what was there before the author made or deleted the record.
+                guard change.operation == .update else { break }
+                replaced.formUnion(change.columns)
+                isJoined = true
+                continue
+            }
+            // A record that was deleted and made again remains another one.
+            let counts = isJoined && change.operation != .delete
+            let given = counts && change.operation == .create ? columns : change.columns
+            let left = given.intersection(columns).subtracting(replaced)
+            guard !counts || !left.isEmpty else { continue }
+            missed.append(
+                UnseenChange(
+                    operation: counts ? .update : change.operation,
+                    columns: left,
+                    stamp: change.stamp
+                )
+            )
+        }
+        return missed.reversed()
+    }
 }
 
 /// One record of an incoming change set that somebody else changed since its base.

@@ -56,32 +56,21 @@ private struct TablePair {
 
     init(local: SyncedTable, served: SyncedTable, all: SyncSchema, renames: [ColumnRename]) {
         (self.local, self.served, zone) = (local, served, all)
-        let here = Set(local.columns.map(\.name))
-        let there = Set(served.columns.map(\.name))
-        var pairs = all.history.renames[local.name, default: [:]].map { ($0.key, $0.value) }
-        pairs += renames.filter { $0.table == local.name }.map { ($0.old, $0.new) }
-        var localNames: [String: String] = [:]
-        for name in there where here.contains(name) { localNames[name] = name }
-        var aliases: [String: String] = [:]
-        for (old, new) in pairs.sorted(by: { $0 < $1 }) {
-            guard here.contains(old) != here.contains(new) else {
-                // The file has neither: what the log calls by the old name is the zone's column.
-                let isZones = !here.contains(old) && there.contains(new) && !there.contains(old)
-                if isZones { aliases[old] = new }
-                continue
-            }
-            // Whichever of the two names the file has stands for both.
-            let (mine, other) = here.contains(old) ? (old, new) : (new, old)
-            aliases[other] = mine
-            if there.contains(other), !there.contains(mine) { localNames[other] = mine }
-        }
+        let former = all.history.renames[local.name, default: [:]]
+        let declared = renames.filter { $0.table == local.name }.map { ($0.old, $0.new) }
+        let names = ColumnNames(
+            here: Set(local.columns.map(\.name)),
+            there: Set(served.columns.map(\.name)),
+            renames: former.map { ($0.key, $0.value) } + declared
+        )
+        let localNames = names.localNames()
         let fills = all.history.fills[local.name, default: [:]]
         self.fills = Dictionary(
             uniqueKeysWithValues: fills.compactMap { name, value in
                 (localNames[name] ?? name, value)
             }
         )
-        (self.localNames, self.aliases) = (localNames, aliases)
+        (self.localNames, aliases) = (localNames, names.aliases(localNames, former: former))
     }
 
     var wireNames: [String: String] {
@@ -157,6 +146,34 @@ private struct TablePair {
                     place: .init(table: local.name, column: $0.name)
                 )
             }
+            + ownReferences.map(behind)
+    }
+
+    private func behind(_ reference: SyncedTable.Reference) -> TidemarkError {
+        TidemarkError(
+            .serverBehind,
+            """
+            The column \(local.name).\(reference.columns[0]) refers to \(reference.parent) in this file, but not in the \
+            zone: the ids that new records have until they are sent would be stored there.
+            """,
+            fix: "Declare the same foreign key at the server.",
+            place: .init(table: local.name, column: reference.columns[0])
+        )
+    }
+
+    /// The file's references by integer ids, in columns that both have, of which the zone does not
+    /// know.
+    private var ownReferences: [SyncedTable.Reference] {
+        let shared = Set(localNames.values)
+        return local.references.filter { reference in
+            guard let parent = zone.byName[reference.parent], parent.keyKind == .integer,
+                reference.parentColumns == parent.key, shared.isSuperset(of: reference.columns)
+            else { return false }
+            return !served.references.contains {
+                $0.parent == reference.parent
+                    && $0.columns.map { localNames[$0] ?? $0 } == reference.columns
+            }
+        }
     }
 
     private func words(_ table: SyncedTable) -> String {
@@ -175,5 +192,68 @@ private struct TablePair {
                 """,
             place: .init(table: local.name, column: column)
         )
+    }
+}
+
+/// The names that the columns of one table have and had, and which of them are the same column's.
+///
+/// A rename leads from one name to the next, and who has skipped a version of the app or of the
+/// zone finds the way through the names between.
+private struct ColumnNames {
+    /// The names that the file has.
+    let here: Set<String>
+    /// The names that the zone has.
+    let there: Set<String>
+    /// The names that a rename leads from or to each name.
+    private let neighbours: [String: Set<String>]
+
+    init(here: Set<String>, there: Set<String>, renames: [(String, String)]) {
+        (self.here, self.there) = (here, there)
+        var neighbours: [String: Set<String>] = [:]
+        for (old, new) in renames {
+            neighbours[old, default: []].insert(new)
+            neighbours[new, default: []].insert(old)
+        }
+        self.neighbours = neighbours
+    }
+
+    /// The file's name of each column of the zone that the file has, by the zone's name.
+    func localNames() -> [String: String] {
+        var names: [String: String] = [:]
+        for name in there.intersection(here) { names[name] = name }
+        var free = here.subtracting(there)
+        for name in there.subtracting(here).sorted() {
+            guard let mine = reached(from: name).first(where: { free.contains($0) }) else {
+                continue
+            }
+            names[name] = mine
+            free.remove(mine)
+        }
+        return names
+    }
+
+    /// The column that each other name stands for: the file's, or the zone's if the file has none.
+    ///
+    /// `former` is what the zone itself says.
+    func aliases(_ localNames: [String: String], former: [String: String]) -> [String: String] {
+        var aliases = localNames.filter { $0.key != $0.value }
+        for name in neighbours.keys where !here.contains(name) && !there.contains(name) {
+            let known = former[name].flatMap { there.contains($0) ? $0 : nil }
+            guard let column = known ?? reached(from: name).first else { continue }
+            aliases[name] = localNames[column] ?? column
+        }
+        return aliases
+    }
+
+    /// The columns that a name leads to, nearest first; a name that is a column's leads no further.
+    private func reached(from name: String) -> [String] {
+        var (seen, next, columns) = (Set([name]), [name], [String]())
+        while !next.isEmpty {
+            let found = Set(next.flatMap { neighbours[$0, default: []] }).subtracting(seen).sorted()
+            seen.formUnion(found)
+            columns += found.filter { here.contains($0) || there.contains($0) }
+            next = found.filter { !here.contains($0) && !there.contains($0) }
+        }
+        return columns
     }
 }

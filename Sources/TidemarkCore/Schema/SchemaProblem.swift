@@ -13,6 +13,17 @@ public struct SchemaProblem: Hashable, Sendable {
     public init(table: String, column: String? = nil, reason: String, cure: String) {
         (self.table, self.column, self.reason, self.cure) = (table, column, reason, cure)
     }
+
+    /// A new column that is called as another one was, which old apps still mean by the name.
+    public static func formerName(_ column: String, of now: String, in table: String) -> Self {
+        SchemaProblem(
+            table: table,
+            column: column,
+            reason:
+                "has the name that \(now) had before, and old apps would write into it what is meant for that",
+            cure: "ALTER TABLE \(table) RENAME COLUMN \(column) TO another_name;"
+        )
+    }
 }
 
 /// All the reasons why a schema cannot be synced, at once.

@@ -20,7 +20,7 @@ extension PostgresTransaction {
             }
         }
         guard try staged.hasContended() else { return [] }
-        return try staged.contentions(unseen: unseenChanges(seen), stamp: stamp, isCascade: false)
+        return try staged.contentions(histories(seen), stamp: stamp, isCascade: false)
     }
 
     private static func contendedSQL(_ table: PostgresTable) -> String {
@@ -50,9 +50,13 @@ extension PostgresTransaction {
         ).execute(arguments: [found])
     }
 
-    /// What others did to each contended record since its base, oldest first.
-    private func unseenChanges(_ seen: [Int64]) throws -> [StagedRequest.RecordName: [UnseenChange]]
-    {
+    /// What was done to each contended record since its base, oldest first.
+    ///
+    /// Of what the author has done in the same way many times, in revisions `seen`, the last one
+    /// says all.
+    private func histories(
+        _ seen: [Int64]
+    ) throws -> [StagedRequest.RecordName: StagedRequest.History] {
         let contended = try String.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -63,26 +67,30 @@ extension PostgresTransaction {
         )
         let rows = try pg.query(
             """
-            SELECT c.tbl, c.key, l.operation, l.columns, r.time, r.device
+            SELECT c.tbl, c.key, l.operation, l.columns, max(r.time), max(r.device), o.is_seen
             FROM \(StagedSet.records(2, "c"))
             JOIN tidemark.log AS l ON l.zone = $1 AND l.tbl = c.tbl AND l.key = c.key
-                AND l.revision > c.base AND (l.merged OR l.revision <> ALL ($3::bigint[]))
-            JOIN tidemark.revision AS r ON r.zone = $1 AND r.revision = l.revision
-            ORDER BY l.revision
+                AND l.revision > c.base
+            LEFT JOIN tidemark.revision AS r ON r.zone = $1 AND r.revision = l.revision
+            CROSS JOIN LATERAL (
+                SELECT NOT l.merged AND l.revision = ANY ($3::bigint[]) AS is_seen) AS o
+            GROUP BY c.tbl, c.key, l.operation, l.columns, o.is_seen,
+                CASE WHEN o.is_seen THEN 0 ELSE l.revision END
+            ORDER BY max(l.revision)
             """,
             [zoneName, contended ?? "[]", Self.array(seen)]
         )
-        var changes: [StagedRequest.RecordName: [UnseenChange]] = [:]
+        var histories: [StagedRequest.RecordName: StagedRequest.History] = [:]
         for row in rows.map({ $0 }) {
-            changes[.init(table: row.text(0), key: row.text(1)), default: []].append(
-                try StagedRequest.unseen(
-                    operation: row.text(2),
-                    columns: row[3],
-                    stamp: Stamp(time: row.integer(4) ?? 0, device: row[5])
-                )
+            let change = try StagedRequest.unseen(
+                operation: row.text(2),
+                columns: row[3],
+                stamp: Stamp(time: row.integer(4) ?? 0, device: row[5])
             )
+            histories[.init(table: row.text(0), key: row.text(1)), default: []]
+                .append((change: change, isSeen: row.isTrue(6)))
         }
-        return changes
+        return histories
     }
 
     // MARK: Cascades
@@ -115,7 +123,7 @@ extension PostgresTransaction {
         )
         if let found { try noteContended(found) }
         guard try staged.hasContended() else { return [] }
-        return try staged.contentions(unseen: unseenChanges(seen), stamp: Stamp(), isCascade: true)
+        return try staged.contentions(histories(seen), stamp: Stamp(), isCascade: true)
     }
 }
 

@@ -73,7 +73,7 @@ extension PostgresTransaction {
             """
             SELECT '{"number":' || number || ',"revision":' || revision || ',"records":' || records || '}'
             FROM tidemark.overruled WHERE zone = $1 AND device = $2 AND revision <= $3::bigint
-            ORDER BY number LIMIT $4::int
+            ORDER BY number LIMIT $4::bigint
             """,
             [zoneName, device, "\(revision)", "\(limit)"]
         ).map { $0.text(0) }
@@ -87,12 +87,13 @@ enum KeySet {
         "jsonb_array_elements_text($\(parameter)::jsonb) AS k (key)"
     }
 
-    /// The condition under which a row has a key of `k`.
+    /// The condition under which a row has a key of `k`, in that spelling.
     static func match(_ table: PostgresTable, _ alias: String, key: String = "k.key") -> String {
-        let parts = table.table.key.indices.map { index in
+        var parts = table.table.key.indices.map { index in
             let column = table.table.key[index]
             return "\(table.column(column, alias)) = \(part(table, index, key))"
         }
+        if table.table.keyKind != .integer { parts.append("\(table.keyJSON(alias)) = \(key)") }
         return ([table.inZone(alias)] + parts).joined(separator: " AND ")
     }
 

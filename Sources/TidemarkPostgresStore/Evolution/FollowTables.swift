@@ -200,6 +200,10 @@ struct FollowTables {
 
     private func follow(_ state: State, _ given: SyncSchema?) throws -> ServedRecord {
         var record = state.record
+        let problems = state.differences.sorted { $0.key < $1.key }.flatMap {
+            record.schema.history.problems(with: $0.value, of: $0.key)
+        }
+        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
         let text = TableText(known: record.schema, actual: state.actual, given: given)
         let tables = try text.tables(state.differences)
         var history = record.schema.history
@@ -209,6 +213,8 @@ struct FollowTables {
             fills[table] = try capture.fills(of: difference.added, table, state.actual)
             history.take(difference, of: table, fills: fills[table, default: [:]])
         }
+        // A table that was gone and is back may have any rows, also such as devices have of it.
+        let back = Set(state.new).intersection(history.droppedTables)
         for table in state.new { history.takeNew(table) }
         for table in state.gone { history.takeGone(table) }
         record.schema = SyncSchema(tables: tables, policies: policies, history: history)
@@ -221,7 +227,7 @@ struct FollowTables {
             try capture.rename(difference.renamed, of: name)
             try capture.add(difference.added, fills[name, default: [:]], of: stored(table, record))
         }
-        for name in state.new {
+        for name in state.new where !back.contains(name) {
             guard let table = record.schema.byName[name] else { continue }
             try capture.create(stored(table, record))
         }
@@ -230,7 +236,7 @@ struct FollowTables {
             "DELETE FROM tidemark.unseen WHERE tbl = ANY ($1::text[])",
             [PostgresArray.quoted(state.unseen.sorted())]
         )
-        if !rebuilt.isEmpty { try renewEpochs() }
+        if !rebuilt.isEmpty || !back.isEmpty { try renewEpochs() }
         // What somebody has altered since then is still to be found.
         record.catalogue = state.catalogue.mapValues { table in
             var table = table

@@ -17,7 +17,7 @@ struct TableDifference: Hashable, Sendable {
     /// Columns that are called otherwise.
     var renamed: [Rename] = []
     /// Whether its rows may have changed unseen: its triggers were gone, a column got another type,
-    /// which rewrites values, or the key is another.
+    /// which rewrites values, a column was dropped and added again, or the key is another.
     var isRebuilt = false
 
     /// Compares a known table with the catalogue, `actual` being what that means.
@@ -35,6 +35,13 @@ struct TableDifference: Hashable, Sendable {
         guard let before else { return }
         // Numbers of columns mean nothing in a table that was made anew, or restored from a dump.
         if before.number == now.number {
+            // One that was dropped and added again is another column under the same name.
+            let others = names.intersection(present).filter { name in
+                before.columns[name].map { $0.number != now.columns[name]?.number } ?? false
+            }
+            if !others.isEmpty { isRebuilt = true }
+            let replaced = others.subtracting(known.key)
+            dropped = (dropped + replaced).sorted()
             for old in dropped {
                 guard let column = before.columns[old],
                     let new = added.first(where: { now.columns[$0]?.number == column.number })
@@ -44,6 +51,8 @@ struct TableDifference: Hashable, Sendable {
                 if now.columns[new]?.type != column.type { isRebuilt = true }
             }
             dropped.removeAll { old in renamed.contains { $0.old == old } }
+            let new = replaced.union(added)
+            added = actual.columns.map(\.name).filter { new.contains($0) }
         }
         let key = known.key.map { column in
             renamed.first { $0.old == column }?.new ?? column
@@ -65,8 +74,9 @@ extension SchemaHistory {
     mutating func take(_ change: TableDifference, of table: String, fills: [String: String]) {
         for rename in change.renamed { take(rename, of: table) }
         for column in change.dropped {
+            let former = renames[table, default: [:]].filter { $0.value == column }.map(\.key)
             forget(column, of: table)
-            dropped[table, default: []].append(column)
+            dropped[table, default: []] += former + [column]
             dropped[table]?.sort()
         }
         for column in change.added {
@@ -74,6 +84,19 @@ extension SchemaHistory {
             self.fills[table, default: [:]][column] = fills[column]
         }
         prune(table)
+    }
+
+    /// New columns that are called as others were, which old apps still mean by the name.
+    func problems(with change: TableDifference, of table: String) -> [SchemaProblem] {
+        var names = renames[table, default: [:]]
+        for rename in change.renamed {
+            names = names.mapValues { $0 == rename.old ? rename.new : $0 }
+            names[rename.old] = rename.new
+        }
+        return change.added.compactMap { column in
+            guard let now = names[column], !change.dropped.contains(now) else { return nil }
+            return .formerName(column, of: now, in: table)
+        }
     }
 
     /// Takes in that a table has become a synced one.

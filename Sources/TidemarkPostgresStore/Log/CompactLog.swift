@@ -3,7 +3,8 @@ import TidemarkServer
 import TidemarkSQLite
 
 /// Compaction, as in the embedded store: bodies below the horizon go, of a record's log entries
-/// those stay that set a column last or made the record anew, and of verdicts the map of ids.
+/// those stay that set a column last or made the record anew, and of verdicts the map of ids and
+/// what was overruled.
 extension PostgresTransaction {
     func compact(to horizon: Int64) throws {
         try pg.scanning { try compactLog(to: horizon) }
@@ -82,12 +83,14 @@ extension PostgresTransaction {
         )
     }
 
-    /// The log's part of what was accepted goes with its bodies; the author's own parts go here.
+    /// The log's part of what was accepted goes with its bodies; the author's own parts go here,
+    /// but for values that were overruled: if the answer was lost, nobody else has them.
     private func shortenVerdicts(_ range: [String?]) throws {
         try pg.query(
             """
             UPDATE tidemark.verdict SET body = NULL
             WHERE zone = $1 AND revision > $2::bigint AND revision <= $3::bigint AND body IS NOT NULL
+                AND coalesce(json_array_length(body::json -> 'overruled'), 0) = 0
             """,
             range
         )

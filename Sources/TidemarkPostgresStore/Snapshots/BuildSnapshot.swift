@@ -73,7 +73,7 @@ struct BuildSnapshot {
             """
             SELECT z.epoch, z.revision, f.fingerprint,
                 EXISTS (SELECT 1 FROM tidemark.outside AS o WHERE o.zone = $1),
-                (SELECT version FROM tidemark.served), z.horizon
+                (SELECT version FROM tidemark.served), z.horizon, z.time
             FROM tidemark.zone AS z LEFT JOIN tidemark.fingerprint AS f
                 ON f.zone = $1 AND f.revision = z.revision AND f.shape = $2
             WHERE z.zone = $1
@@ -98,7 +98,8 @@ struct BuildSnapshot {
             revision: rows[0].integer(1) ?? 0,
             schema: served.text,
             fingerprint: rows[0][2],
-            since: base?.revision
+            since: base?.revision,
+            time: rows[0].integer(6)
         )
         try SnapshotFormat.write(header, in: db)
         for table in served.schema.tables {

@@ -178,7 +178,7 @@ public enum CaptureTables {
     {
         let rows = [(shadow(table), ["old_", "new_"]), (evicted(table), ["old_"])]
         for (name, sides) in rows {
-            let present = try String.fetchSet(
+            var present = try String.fetchSet(
                 db,
                 sql: "SELECT name FROM pragma_table_info(?)",
                 arguments: [name]
@@ -192,6 +192,8 @@ public enum CaptureTables {
                             RENAME COLUMN \(SQLText.name(side + old)) TO \(SQLText.name(side + new))
                             """
                     )
+                    present.remove(side + old)
+                    present.insert(side + new)
                 }
             }
         }

@@ -27,6 +27,8 @@ package enum SnapshotFormat {
         package let fingerprint: String?
         /// The revision after which rows changed that are in the file; nil: all rows are.
         package let since: Int64?
+        /// The last time of the zone's hybrid clock; nil when the server does not tell.
+        package let time: Int64?
 
         /// Makes a header.
         package init(
@@ -35,10 +37,11 @@ package enum SnapshotFormat {
             revision: Int64,
             schema: String,
             fingerprint: String?,
-            since: Int64? = nil
+            since: Int64? = nil,
+            time: Int64? = nil
         ) {
             (self.zone, self.epoch, self.revision, self.schema) = (zone, epoch, revision, schema)
-            (self.fingerprint, self.since) = (fingerprint, since)
+            (self.fingerprint, self.since, self.time) = (fingerprint, since, time)
         }
     }
 
@@ -46,13 +49,13 @@ package enum SnapshotFormat {
     package static func write(_ header: Header, in db: Database) throws {
         try db.execute(
             sql:
-                "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint, since)"
+                "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint, since, time)"
         )
         try db.execute(
-            sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?, ?, ?)",
+            sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             arguments: [
                 version, header.zone, header.epoch, header.revision, header.schema,
-                header.fingerprint, header.since,
+                header.fingerprint, header.since, header.time,
             ]
         )
         guard header.since != nil else { return }
@@ -71,7 +74,8 @@ package enum SnapshotFormat {
             let revision = value(row, "revision") as Int64?,
             let schema = value(row, "schema") as String?,
             isAbsent(row, "fingerprint") || value(row, "fingerprint") as String? != nil,
-            isAbsent(row, "since") || value(row, "since") as Int64? != nil
+            isAbsent(row, "since") || value(row, "since") as Int64? != nil,
+            isAbsent(row, "time") || value(row, "time") as Int64? != nil
         else {
             throw TidemarkError(
                 .invalidResponse,
@@ -85,7 +89,8 @@ package enum SnapshotFormat {
             revision: revision,
             schema: schema,
             fingerprint: value(row, "fingerprint"),
-            since: value(row, "since")
+            since: value(row, "since"),
+            time: value(row, "time")
         )
     }
 

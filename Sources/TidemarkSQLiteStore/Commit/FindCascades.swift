@@ -34,7 +34,7 @@ extension ZoneTransaction {
             ])
         }
         guard try staged.hasContended() else { return [] }
-        return try staged.contentions(unseen: unseenChanges(seen), stamp: Stamp(), isCascade: true)
+        return try staged.contentions(histories(seen), stamp: Stamp(), isCascade: true)
     }
 
     private func cascadedSQL(_ table: SyncedTable) -> String {

@@ -22,7 +22,7 @@ extension ZoneTransaction {
         let seen = Self.list(seen)
         guard try seen == "[]" || noteContended(tables, ord, base, seen: seen) else { return [] }
         for table in tables { try noteImages(table) }
-        return try staged.contentions(unseen: unseenChanges(seen), stamp: stamp, isCascade: false)
+        return try staged.contentions(histories(seen), stamp: stamp, isCascade: false)
     }
 
     /// Notes the records that somebody changed since their base, except in revisions `seen`, and
@@ -74,34 +74,40 @@ extension ZoneTransaction {
             """
     }
 
-    /// What others did to each contended record since its base, oldest first.
+    /// What was done to each contended record since its base, oldest first.
     ///
-    /// `CROSS JOIN`, because SQLite would rather read the whole log in the order that is asked for.
-    func unseenChanges(_ seen: String) throws -> [StagedRequest.RecordName: [UnseenChange]] {
+    /// Of what the author has done in the same way many times, in revisions `seen`, the last one
+    /// says all. `CROSS JOIN`, because SQLite would rather read the whole log.
+    func histories(_ seen: String) throws -> [StagedRequest.RecordName: StagedRequest.History] {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT c.tbl, c.key, l.operation, l.columns, r.time, r.device
-                    FROM temp.tidemark_contended AS c
-                    CROSS JOIN tidemark_log AS l
-                        ON l.tbl = c.tbl AND l.key = c.key AND l.revision > c.base
-                        AND (l.merged OR l.revision NOT IN (SELECT value FROM json_each(?)))
-                    JOIN tidemark_revision AS r USING (revision) ORDER BY l.revision
+                    SELECT tbl, key, operation, columns, coalesce(max(time), 0) AS time, max(device) AS device, is_seen
+                    FROM (
+                        SELECT c.tbl, c.key, l.revision, l.operation, l.columns, r.time, r.device,
+                            NOT l.merged AND l.revision IN (SELECT value FROM json_each(?)) AS is_seen
+                        FROM temp.tidemark_contended AS c
+                        CROSS JOIN tidemark_log AS l
+                            ON l.tbl = c.tbl AND l.key = c.key AND l.revision > c.base
+                        LEFT JOIN tidemark_revision AS r USING (revision)
+                    )
+                    GROUP BY tbl, key, operation, columns, is_seen, iif(is_seen, 0, revision)
+                    ORDER BY max(revision)
                     """
             ),
             arguments: [seen]
         )
-        var changes: [StagedRequest.RecordName: [UnseenChange]] = [:]
+        var histories: [StagedRequest.RecordName: StagedRequest.History] = [:]
         while let row = try rows.next() {
-            changes[.init(table: row["tbl"], key: row["key"]), default: []].append(
-                try StagedRequest.unseen(
-                    operation: row["operation"],
-                    columns: row["columns"],
-                    stamp: Stamp(time: row["time"], device: row["device"])
-                )
+            let change = try StagedRequest.unseen(
+                operation: row["operation"],
+                columns: row["columns"],
+                stamp: Stamp(time: row["time"], device: row["device"])
             )
+            histories[.init(table: row["tbl"], key: row["key"]), default: []]
+                .append((change: change, isSeen: row["is_seen"] as Bool))
         }
-        return changes
+        return histories
     }
 
     /// Numbers as a JSON array.

@@ -12,7 +12,8 @@ import TidemarkSQLite
 /// - Entries of records that are gone go: an update of one is a conflict anyway, and a record with
 ///   a text key can be created again.
 /// - Verdicts stay for ever, so that nothing is ever done twice; of those up to the horizon only
-///   the new ids are left, which is all that a retry from there can need.
+///   the new ids are left, which is all that a retry from there can need, and the author's copies
+///   with overruled values, which stand nowhere else until their author has them.
 extension ZoneTransaction {
     package func compact(to horizon: Int64) throws {
         try db.execute(
@@ -123,13 +124,14 @@ extension ZoneTransaction {
         )
     }
 
-    /// The log's part of what was accepted goes with its bodies; the author's own parts go here.
+    /// The log's part of what was accepted goes with its bodies; the author's own parts go here,
+    /// but for values that were overruled: if the answer was lost, nobody else has them.
     private func shortenVerdicts(_ horizon: Int64) throws {
         try db.execute(
             sql: """
                 UPDATE tidemark_verdict SET body = NULL
                 WHERE revision > (SELECT horizon FROM tidemark_zone) AND revision <= ?
-                    AND ids IS NOT NULL
+                    AND ids IS NOT NULL AND coalesce(json_array_length(body, '$.overruled'), 0) = 0
                 """,
             arguments: [horizon]
         )

@@ -76,7 +76,8 @@ package struct SnapshotBuilder {
                     """,
                 arguments: [zone["revision"] as Int64, ContentHash.of(schema.shape)]
             ),
-            since: base?.revision
+            since: base?.revision,
+            time: zone["time"]
         )
         try SnapshotFormat.write(header, in: db)
         for table in schema.tables { try copy(table, in: db) }

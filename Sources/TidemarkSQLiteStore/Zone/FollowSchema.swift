@@ -11,7 +11,7 @@ import TidemarkSQLite
 /// - A renamed column keeps its history, when the rename is declared.
 /// - A table that was rebuilt has lost its triggers, or left them on the table that had its name
 ///   before, so nobody knows what was written to it meanwhile: the zone takes a new epoch, and
-///   devices take a snapshot and judge what waits.
+///   devices take a snapshot and judge what waits. So it is with a table that was gone and is back.
 struct FollowSchema {
     let db: Database
     let schema: SyncSchema
@@ -24,13 +24,14 @@ struct FollowSchema {
         try ZoneTables.make(in: db)
         if !isNew { try follow(renames) }
         let known = try knownColumns()
+        let back = try droppedTables()
         let rebuilt = try CaptureTables.rebuilt(schema, in: db).filter { known[$0] != nil }
         try CaptureTables.install(schema, guardsNewIds: false, in: db)
         for table in schema.tables {
             if let columns = known[table.name] {
                 try add(table, table.columns.filter { !columns.contains($0.name) })
             } else {
-                if !isNew { try addRows(of: table) }
+                if !isNew { try addRows(of: table, capturing: !back.contains(table.name)) }
                 try db.execute(
                     sql: "DELETE FROM tidemark_served_column WHERE tbl = ? AND col = ''",
                     arguments: [table.name]
@@ -39,7 +40,8 @@ struct FollowSchema {
             }
         }
         try forgetWhatIsGone(known)
-        if !isNew { try renewEpoch(rebuilt.compactMap { schema.byName[$0] }) }
+        let unseen = rebuilt + back.sorted()
+        if !isNew { try renewEpoch(unseen.compactMap { schema.byName[$0] }) }
         return try history()
     }
 
@@ -52,16 +54,25 @@ struct FollowSchema {
         return rows.reduce(into: [:]) { $0[$1["tbl"], default: []].insert($1["col"] as String) }
     }
 
+    /// The tables that were gone before; one that is there again is back.
+    private func droppedTables() throws -> Set<String> {
+        try String.fetchSet(
+            db,
+            sql: "SELECT tbl FROM tidemark_served_column WHERE col = '' AND now = ''"
+        )
+    }
+
     // MARK: Additions
 
-    private func addRows(of table: SyncedTable) throws {
+    private func addRows(of table: SyncedTable, capturing: Bool) throws {
         let problems = try RowValidation(db, schema: SyncSchema(tables: [table])).problems()
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
-        try CaptureRows.created(table, in: db)
+        if capturing { try CaptureRows.created(table, in: db) }
     }
 
     private func add(_ table: SyncedTable, _ columns: [SyncedTable.Column]) throws {
         guard !columns.isEmpty else { return }
+        try refuseFormerNames(columns, of: table)
         let fills = try columns.map { ($0.name, try DefaultValue.json($0, in: db)) }
         for (column, value) in fills {
             try CaptureTables.fill(column, value, of: table, in: db)
@@ -69,6 +80,23 @@ struct FollowSchema {
         let before = fills.map { ($0, "tidemark_decode(\(SQLText.literal($1)))") }
         try CaptureAddedColumns(table, before: Dictionary(uniqueKeysWithValues: before)).run(db)
         try note(fills, of: table)
+    }
+
+    private func refuseFormerNames(_ columns: [SyncedTable.Column], of table: SyncedTable) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT col, now FROM tidemark_served_column WHERE tbl = ? AND now <> ''",
+            arguments: [table.name]
+        )
+        let former = rows.reduce(into: [String: String]()) {
+            $0[$1["col"] as String] = $1["now"] as String
+        }
+        let problems = columns.compactMap { column -> SchemaProblem? in
+            guard let now = former[column.name], table.columns.contains(where: { $0.name == now })
+            else { return nil }
+            return .formerName(column.name, of: now, in: table.name)
+        }
+        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
     }
 
     private func note(_ columns: [(String, String?)], of table: SyncedTable) throws {
@@ -86,9 +114,12 @@ struct FollowSchema {
     private func follow(_ renames: [ColumnRename]) throws {
         let known = try knownColumns()
         for rename in renames {
-            guard let table = schema.byName[rename.table],
-                table.columns.contains(where: { $0.name == rename.new }),
-                !table.columns.contains(where: { $0.name == rename.old })
+            let columns = Set(schema.byName[rename.table]?.columns.map(\.name) ?? [])
+            let new = latest(rename, columns)
+            // A column that got its former name back.
+            if new == rename.old, columns.contains(new) { continue }
+            guard let table = schema.byName[rename.table], columns.contains(new),
+                !columns.contains(rename.old)
             else {
                 throw TidemarkError(
                     .invalidArgument,
@@ -98,13 +129,13 @@ struct FollowSchema {
                     place: .init(table: rename.table, column: rename.old)
                 )
             }
-            try CaptureTables.rename([rename.old: rename.new], of: table, in: db)
+            try CaptureTables.rename([rename.old: new], of: table, in: db)
             // A rename that is declared only after the server has seen it looked like a removal.
             try db.execute(
                 sql: """
                     UPDATE tidemark_served_column SET now = ? WHERE tbl = ? AND col = ? AND now = ''
                     """,
-                arguments: [rename.new, rename.table, rename.old]
+                arguments: [new, rename.table, rename.old]
             )
             guard known[rename.table]?.contains(rename.old) == true else { continue }
             try db.execute(
@@ -117,9 +148,20 @@ struct FollowSchema {
                         SELECT json_group_array(CASE value WHEN :old THEN :new ELSE value END)
                         FROM json_each(tidemark_log.columns)) WHERE tbl = :tbl AND columns IS NOT NULL;
                     """,
-                arguments: ["tbl": rename.table, "old": rename.old, "new": rename.new]
+                arguments: ["tbl": rename.table, "old": rename.old, "new": new]
             )
         }
+    }
+
+    /// The name that a rename leads to, through those after it.
+    private func latest(_ rename: ColumnRename, _ columns: Set<String>) -> String {
+        var (name, seen) = (rename.new, Set([rename.old]))
+        while !columns.contains(name), seen.insert(name).inserted,
+            let next = renames.first(where: { $0.table == rename.table && $0.old == name })
+        {
+            name = next.new
+        }
+        return name
     }
 
     private func forgetWhatIsGone(_ known: [String: Set<String>]) throws {
@@ -139,10 +181,10 @@ struct FollowSchema {
         }
     }
 
-    /// Notes that a column, or under the empty name the table, is gone.
+    /// Notes that a column with all its names, or under the empty name the table, is gone.
     private func drop(_ table: String, _ column: String) throws {
         try db.execute(
-            sql: "DELETE FROM tidemark_served_column WHERE tbl = ? AND now = ?",
+            sql: "UPDATE tidemark_served_column SET now = '' WHERE tbl = ? AND now = ?",
             arguments: [table, column]
         )
         try db.execute(

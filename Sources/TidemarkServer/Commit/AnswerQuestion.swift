@@ -3,7 +3,7 @@ import TidemarkCore
 /// The question of a device that finds another history than its own.
 extension SyncHandler {
     /// Tells a device that is in another history what became of its change sets, which of them are
-    /// known, and how far it is in this one.
+    /// known, how far it is in this one, and all of its values that others have overruled.
     func answer(
         _ question: SyncRequest.Question,
         of request: SyncRequest,
@@ -18,9 +18,20 @@ extension SyncHandler {
             .map { "\"\($0)\"" }
         let known = try transaction.known(question.known).map { "\"\($0)\"" }
         let seen = try seen(by: request, at: zone, in: transaction)
+        // Under its next id the device cannot ask for them, so all come at once.
+        let notes =
+            try request.device.map {
+                try transaction.overruled(
+                    device: $0,
+                    taken: 0,
+                    through: zone.revision,
+                    limit: .max
+                )
+            } ?? []
+        let overruled = notes.isEmpty ? "" : #""overruled":[\#(notes.joined(separator: ","))],"#
         return #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","more":false,"#
             + #""seen":\#(seen.map(String.init) ?? "null"),"known":[\#(known.joined(separator: ","))],"#
-            + #""asSent":[\#(asSent.joined(separator: ","))],"#
+            + #""asSent":[\#(asSent.joined(separator: ","))],\#(overruled)"#
             + #""changeSets":[\#(verdicts.joined(separator: ","))]}"#
     }
 

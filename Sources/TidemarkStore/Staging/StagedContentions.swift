@@ -19,6 +19,10 @@ extension StagedRequest {
         package init(table: String, key: String) { (self.table, self.key) = (table, key) }
     }
 
+    /// What was done to a record since its base, oldest first, and whether the author of the change
+    /// set has seen it.
+    package typealias History = [(change: UnseenChange, isSeen: Bool)]
+
     /// A log entry's part of the evidence.
     ///
     /// `columns` is a JSON array of names, nil where the operation is about the whole record.
@@ -80,9 +84,9 @@ extension StagedRequest {
         ) ?? false
     }
 
-    /// The contended records with what happened to each since its base, oldest first.
+    /// The contended records with what their author has missed of each, oldest first.
     package func contentions(
-        unseen: [RecordName: [UnseenChange]],
+        _ histories: [RecordName: History],
         stamp: Stamp,
         isCascade: Bool
     ) throws -> [Contention] {
@@ -94,16 +98,28 @@ extension StagedRequest {
                     ORDER BY tbl, length(key), key
                     """
             )
-        ).map { row in
+        ).compactMap { row -> Contention? in
             let record = RecordName(table: row["tbl"], key: row["key"])
-            let references = schema.byName[record.table]?.references.flatMap(\.columns) ?? []
+            let table = schema.byName[record.table]
+            let references = table?.references.flatMap(\.columns) ?? []
+            let operation = TidemarkCore.Operation(rawValue: row["operation"]) ?? .update
+            let exists: Bool = row["present"]
+            let history = histories[record] ?? []
+            let missed = UnseenChange.missed(
+                of: history,
+                columns: Set(table?.valueColumns.map(\.name) ?? [])
+            )
+            // The author has replaced all that others did. Where nobody knows what they did, that
+            // they did something is enough.
+            let isReplaced = missed.isEmpty && !history.isEmpty
+            guard operation == .create || !exists || !isReplaced else { return nil }
             return Contention(
                 table: record.table,
                 key: record.key,
-                operation: TidemarkCore.Operation(rawValue: row["operation"]) ?? .update,
+                operation: operation,
                 differingColumns: isCascade ? Set(references) : differing[record] ?? [],
-                unseen: unseen[record] ?? [],
-                exists: row["present"],
+                unseen: missed,
+                exists: exists,
                 stamp: stamp,
                 isCascade: isCascade
             )

@@ -57,14 +57,18 @@ extension StagedRequest {
             db.cachedStatement(
                 sql: """
                     SELECT loser, '[' || group_concat(record) || ']' AS records FROM (\(Self.recordSQL))
-                    WHERE loser IS NOT NULL AND loser IS NOT ? GROUP BY loser ORDER BY loser
+                    WHERE record IS NOT NULL AND loser IS NOT NULL AND loser IS NOT ?
+                    GROUP BY loser ORDER BY loser
                     """
             ),
             arguments: [author]
         ).map { (device: $0["loser"] as String, records: $0["records"] as String) }
         let own = try String.fetchAll(
             db.cachedStatement(
-                sql: "SELECT record FROM (\(Self.recordSQL)) WHERE loser IS NULL OR loser IS ?"
+                sql: """
+                    SELECT record FROM (\(Self.recordSQL))
+                    WHERE record IS NOT NULL AND (loser IS NULL OR loser IS ?)
+                    """
             ),
             arguments: [author]
         )
