@@ -126,4 +126,21 @@ import TidemarkCore
         #expect(truth.reasons.first?["key"] as? Int == -1)
         #expect(truth.ids("delete", "member") == [-1])
     }
+
+    @Test(arguments: Store.all)
+    func `rule 18: who refers to values that are swapped follows them`(store: Store) async throws {
+        let zone = try await Zone(
+            store,
+            """
+            CREATE TABLE code (id INTEGER PRIMARY KEY, word TEXT UNIQUE);
+            CREATE TABLE use (id INTEGER PRIMARY KEY, word TEXT REFERENCES code (word) ON UPDATE CASCADE);
+            INSERT INTO code VALUES (1, 'a'), (2, 'b');
+            INSERT INTO use VALUES (1, 'a'), (2, 'b');
+            """
+        )
+        let swap = #"{"code":{"update":[1,2],"attributes":{"1":{"word":"b"},"2":{"word":"a"}}}}"#
+        let answer = try await zone.sync(at: 1, device: "a", swap)
+        #expect(answer.changeSets.last?.isConflict == false)
+        #expect(try await zone.column("SELECT word FROM use ORDER BY id") == ["b", "a"])
+    }
 }

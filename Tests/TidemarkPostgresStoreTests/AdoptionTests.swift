@@ -144,11 +144,12 @@ import TidemarkPostgresStore
         #expect(made == ["NULL"])
     }
 
-    @Test func `A9: tables with a tenant column are as many zones`() async throws {
+    @Test(arguments: ["text", "varchar(20)", "char(5)"])
+    func `A9: tables with a tenant column are as many zones`(type: String) async throws {
         let database = try await TestDatabase()
         try await database.connect().execute(
             """
-            CREATE TABLE note (tenant text, id uuid, text text, PRIMARY KEY (tenant, id));
+            CREATE TABLE note (tenant \(type), id uuid, text text, PRIMARY KEY (tenant, id));
             INSERT INTO note VALUES ('north', '6f6d3a4e-0000-4000-8000-000000000001', 'n')
             """
         )

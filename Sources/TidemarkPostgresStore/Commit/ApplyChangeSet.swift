@@ -112,7 +112,7 @@ extension PostgresTransaction {
         }
         let names = zone + columns.map { SQLText.name($0) }
         // Without a zone column the first parameter stands for nothing.
-        let source = (zone.isEmpty ? [] : ["$1"]) + values
+        let source = (zone.isEmpty ? [] : ["$1::text"]) + values
         return """
             INSERT INTO \(table.name) (\(names.joined(separator: ", ")))
             OVERRIDING SYSTEM VALUE
@@ -180,8 +180,13 @@ extension PostgresTransaction {
     }
 
     /// A value that fits the column's type and equals no other record's.
+    ///
+    /// A reference that follows its parent to NULL would not come back.
     private func parked(_ table: PostgresTable, _ column: SyncedTable.Column) -> String {
-        guard column.isNotNull else { return "NULL" }
+        let isReferenced = schema.references(to: table.table.name).contains {
+            $0.reference.parentColumns.contains(column.name)
+        }
+        guard column.isNotNull || isReferenced else { return "NULL" }
         let type = table.type(column.name)
         return switch table.kind(column.name) {
         case .integer: "(-2000000000 - s.rec)::\(type)"

@@ -44,7 +44,8 @@ package struct RecordWriter {
         let work = try touched(sets)
         if existing == .overwrite { try delete(work, sets) }
         for item in work {
-            try UniqueParking(db, table: item.table, existing: existing).park(sets, item.counts)
+            try UniqueParking(db, table: item.table, in: schema, existing: existing)
+                .park(sets, item.counts)
         }
         for item in work where item.counts[.create] != nil { try create(item.table, sets) }
         var unmatched = 0

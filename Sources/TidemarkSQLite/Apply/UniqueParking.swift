@@ -9,12 +9,20 @@ import TidemarkCore
 struct UniqueParking {
     private let db: Database
     private let table: SyncedTable
+    /// The columns that other tables refer to.
+    private let referenced: Set<String>
 
     /// What leaves its values behind: with `overwrite`, a creation may meet the record's old row.
     private let leavingOperations: [TidemarkCore.Operation]
 
-    init(_ db: Database, table: SyncedTable, existing: RecordWriter.Existing) {
+    init(
+        _ db: Database,
+        table: SyncedTable,
+        in schema: SyncSchema,
+        existing: RecordWriter.Existing
+    ) {
         (self.db, self.table) = (db, table)
+        referenced = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
         leavingOperations =
             existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
     }
@@ -126,9 +134,10 @@ struct UniqueParking {
     /// A value that fits the column's type, equals no other record's, and is gone before the
     /// statement's transaction ends.
     ///
-    /// NULLs never collide. Text is JSON, which expressions may read.
+    /// NULLs never collide; but a reference that follows its parent to NULL does not come back.
+    /// Text is JSON, which expressions may read.
     private func parkedValue(_ column: SyncedTable.Column) -> String {
-        guard column.isNotNull else { return "NULL" }
+        guard column.isNotNull || referenced.contains(column.name) else { return "NULL" }
         let type = column.type.uppercased()
         if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
             return "-9007199254740992 + s.rec"
