@@ -12,6 +12,7 @@ let package = Package(
         .library(name: "TidemarkHTTP", targets: ["TidemarkHTTP"]),
         .library(name: "TidemarkTestSupport", targets: ["TidemarkTestSupport"]),
         .executable(name: "tidemark", targets: ["TidemarkCLI"]),
+        .executable(name: "tidemark-dev", targets: ["TidemarkDev"]),
     ],
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -161,19 +162,36 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        // What both programs show on a terminal.
+        .target(
+            name: "TidemarkTerminal",
+            dependencies: [
+                "CMallocConfig", "TidemarkCore", "TidemarkSQLite",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
         // Not named `tidemark`: file systems that ignore case would mix it up with `Tidemark`.
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
-                "CMallocConfig", "Tidemark", "TidemarkCore", "TidemarkSQLite",
-                "TidemarkSQLiteStore",
+                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
                 "TidemarkPostgresStore", "TidemarkRedis", "TidemarkHTTP", "TidemarkServer",
-                "TidemarkBench", "TidemarkSimulation", "TidemarkTestSupport",
+                "TidemarkTerminal",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ]
+        ),
+        // The tools of those who work on the project: no user's build compiles them.
+        .executableTarget(
+            name: "TidemarkDev",
+            dependencies: [
+                "TidemarkBench", "TidemarkCore", "TidemarkSimulation", "TidemarkTerminal",
+                "TidemarkTestSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]
         ),
 
@@ -267,8 +285,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "Tidemark", "TidemarkCLI", "TidemarkCore", "TidemarkGzip", "TidemarkTestSupport",
-                .product(name: "GRDB", package: "GRDB.swift"),
+                "Tidemark", "TidemarkCLI", "TidemarkCore", "TidemarkDev", "TidemarkGzip",
+                "TidemarkTestSupport", .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .testTarget(name: "TidyTests"),

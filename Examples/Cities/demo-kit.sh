@@ -23,7 +23,7 @@ indented() { sed 's/^/    /'; }
 fail() {
     local log
     printf '\n%sThe demo failed: %s%s\n' "$red" "$*" "$plain"
-    for log in server.log relay.log; do
+    for log in server.log network.log second.log; do
         [ ! -s "$log" ] || { echo "--- the end of $log"; tail -n 20 "$log"; }
     done
     exit 1
@@ -60,10 +60,10 @@ edit() {
 
 # ------------------------------------------------------------------------------ server and network
 
-work="" server_pid="" relay_pid=""
+work="" server_pid="" network_pid=""
 
 clean_up() {
-    stop "$relay_pid"
+    stop "$network_pid"
     stop "$server_pid"
     cd /
     if [ -n "${DEMO_KEEP:-}" ]; then echo "The files are in $work"; else rm -rf "$work"; fi

@@ -39,14 +39,15 @@ join_devices() {
 }
 
 connect_network() {
-    "$binary" relay --listen "$1" --to "$server" > relay.log 2>&1 &
-    relay_pid=$!
-    network=$(await_address "$relay_pid" relay.log) || fail "the network did not start"
+    # A second server on the same file stands for the network: to stop it is to cut the network.
+    "$binary" serve world.sqlite --listen "$1" > network.log 2>&1 &
+    network_pid=$!
+    network=$(await_address "$network_pid" network.log) || fail "the network did not start"
 }
 
 cut_network() {
-    stop "$relay_pid"
-    relay_pid=""
+    stop "$network_pid"
+    network_pid=""
     run 4 tidemark device sync ben.sqlite
     say "Exit code 4: the server cannot be reached, and nothing is lost."
 }

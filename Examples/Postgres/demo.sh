@@ -14,7 +14,7 @@ binary=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 exec 2>&1 # one story, in order, wherever it is sent
 # shellcheck source=../Cities/demo-kit.sh
 . "$cities/demo-kit.sh"
-server_pid="" relay_pid="" second_pid=""
+server_pid="" network_pid="" second_pid=""
 
 start_database() {
     database=$("$scripts/postgres.sh" start "$work/postgres")
@@ -38,7 +38,7 @@ start_nodes() {
     server_pid=$node_pid first=$node
     say "Node A, http://$first, has made the tables and copied the rows of the SQLite file."
     say "$dim\$ tidemark serve --store $database --redis $cache --listen 127.0.0.1:0$plain"
-    serve relay.log 127.0.0.1:0
+    serve second.log 127.0.0.1:0
     second_pid=$node_pid second=$node
     say "Node B, http://$second, found all it needs in the database."
 }

@@ -1,4 +1,5 @@
 import Tidemark
+import TidemarkTerminal
 
 /// A file made from a server's snapshot, with a bar that shows how far it is.
 struct Download {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import TidemarkTerminal
 import UnixSignals
 
 /// Work that SIGINT and SIGTERM end in order.
@@ -26,5 +27,12 @@ enum Interruption {
                 throw ExitCode(128 + first.rawValue)
             }
         }
+    }
+}
+
+extension Terminal {
+    /// Runs work that has files to take away, and cancels it when SIGINT or SIGTERM comes.
+    static func runInOrder(_ work: @escaping @Sendable () async throws -> Void) async throws {
+        try await run { try await Interruption.ending(work) }
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import TidemarkCore
+import TidemarkTerminal
 
 /// The command line: a thin shell around the libraries, one file a verb.
 @main
@@ -22,7 +23,6 @@ struct TidemarkCommand: AsyncParsableCommand {
         subcommands: [
             Serve.self, Device.self, SnapshotCommand.self, SchemaCommand.self, DigestCommand.self,
             Verify.self,
-            Relay.self, Simulate.self, Bench.self,
         ]
     )
 

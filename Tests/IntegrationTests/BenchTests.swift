@@ -1,9 +1,19 @@
 import Foundation
 import Testing
+import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Every benchmark runs, with few rows: what it measures is for `make bench`.
+    /// The benchmarks run with few rows.
+    ///
+    /// `make bench` measures; `make test` runs some of them.
     @Suite struct BenchTests {
+        private static let all = [
+            "badnet", "capture", "catchup", "crowd", "fanout", "growth", "idle", "join", "keys",
+            "latency", "memory", "push", "repair", "swarm", "threshold",
+        ]
+        private static let names =
+            Effort.isLong ? all : ["badnet", "capture", "growth", "join", "keys", "push"]
+
         @Test(arguments: ["sqlite", "postgres"])
         func `every benchmark runs on every store, and writes what it found`(store: String)
             async throws
@@ -13,26 +23,17 @@ extension IntegrationTests {
                 store == "sqlite"
                 ? store : try #require(ProcessInfo.processInfo.environment["TIDEMARK_POSTGRES"])
             let file = workshop.path("results.json")
-            let run = try await workshop.tidemark(
-                "bench",
-                "--trial",
-                "--store",
-                address,
-                "--json",
-                file,
-                "--plots",
-                workshop.path("plots")
-            )
+            let options = [
+                "--trial", "--store", address, "--json", file, "--plots", workshop.path("plots"),
+            ]
+            let run = try await workshop.startTidemarkDev(["bench"] + Self.names + options)
+                .finished()
             #expect(run.status == 0, "\(run.errors)")
             let results = try JSONDecoder().decode(
                 [Result].self,
                 from: Data(contentsOf: URL(filePath: file))
             )
-            let names = [
-                "badnet", "capture", "catchup", "crowd", "fanout", "growth", "idle", "join", "keys",
-                "latency", "memory", "push", "repair", "swarm", "threshold",
-            ]
-            #expect(Set(results.map(\.benchmark)).sorted() == names)
+            #expect(Set(results.map(\.benchmark)).sorted() == Self.names)
             #expect(results.allSatisfy { $0.seconds.median > 0 && $0.store == store })
             let isLocal = Set(results.filter { $0.wire == nil }.map(\.benchmark))
             #expect(isLocal == ["capture", "keys"])

@@ -7,15 +7,15 @@ extension IntegrationTests {
     /// kill -9 of the server, of syncing devices and of the programs that edit their files, at any
     /// moment and under load.
     ///
-    /// `TIDEMARK_KILLS=10000 swift test --filter KillTests`, or `make kills KILLS=10000`, for more.
+    /// `make kills KILLS=10000` for more.
     @Suite struct KillTests {
         private static let environment = ProcessInfo.processInfo.environment
-        private static let kills = Int(environment["TIDEMARK_KILLS"] ?? "") ?? 100
+        private static let kills = Effort.count("TIDEMARK_KILLS", short: 15, long: 100)
         private static let seed = UInt64(environment["TIDEMARK_KILL_SEED"] ?? "") ?? 29
 
         @Test
         func
-            `rules 2 3 4 10, case 29: a hundred kills of everybody lose and double nothing`()
+            `rules 2 3 4 10, case 29: kills of everybody lose and double nothing`()
             async throws
         {
             let yard = try await KillYard(seed: Self.seed)

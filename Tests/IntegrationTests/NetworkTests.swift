@@ -53,14 +53,15 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A10: with tidemark relay stopped a device is offline, and back when it runs`()
+        @Test
+        func `A10: with tidemark-dev relay stopped a device is offline, and back when it runs`()
             async throws
         {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             let target = ["relay", "--to", "127.0.0.1:\(server.port)", "--listen"]
-            let relay = try workshop.startTidemark(target + ["127.0.0.1:0"])
+            let relay = try workshop.startTidemarkDev(target + ["127.0.0.1:0"])
             let line = try await relay.line(with: "relaying http://")
             let url = String(try #require(line.split(separator: " ").dropFirst().first))
             let a = workshop.path("a.sqlite")
@@ -68,7 +69,7 @@ extension IntegrationTests {
             try await relay.killed()
             try await workshop.sqlite3("a.sqlite", "DELETE FROM notes")
             #expect(try await workshop.tidemark("device", "sync", a).status == 4)
-            let again = try workshop.startTidemark(target + [String(url.dropFirst(7))])
+            let again = try workshop.startTidemarkDev(target + [String(url.dropFirst(7))])
             _ = try await again.line(with: "relaying http://")
             try await workshop.sync("a.sqlite")
             #expect(try await workshop.sqlite3("zone.sqlite", "SELECT count(*) FROM notes") == "0")

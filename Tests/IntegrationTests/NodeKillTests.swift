@@ -9,16 +9,15 @@ extension IntegrationTests {
     /// Two nodes on one PostgreSQL; nodes, backends and the whole database are ended at any moment,
     /// under load.
     ///
-    /// `TIDEMARK_NODE_KILLS=5000 swift test --filter NodeKillTests`, or `make node-kills`, for
-    /// more.
+    /// `make node-kills KILLS=5000` for more.
     @Suite struct NodeKillTests {
         private static let environment = ProcessInfo.processInfo.environment
-        private static let kills = Int(environment["TIDEMARK_NODE_KILLS"] ?? "") ?? 50
+        private static let kills = Effort.count("TIDEMARK_NODE_KILLS", short: 8, long: 50)
         private static let seed = UInt64(environment["TIDEMARK_KILL_SEED"] ?? "") ?? 7
 
         @Test
         func
-            `rules 2 3 4 6, A9: fifty ends of nodes and PostgreSQL lose and double nothing`()
+            `rules 2 3 4 6, A9: ends of nodes and PostgreSQL lose and double nothing`()
             async throws
         {
             let yard = try await NodeYard(seed: Self.seed)

@@ -3,7 +3,7 @@ import Testing
 
 extension IntegrationTests {
     /// D2 with real processes: who listens is told, and a server that stops sends everybody away.
-    @Suite(.timeLimit(.minutes(10))) struct PushTests {
+    @Suite(.timeLimit(.minutes(30))) struct PushTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
             INSERT INTO notes (text) VALUES ('first');

@@ -175,7 +175,7 @@ extension IntegrationTests {
                 ["serve"], ["serve", "a", "--schema", "b"], ["serve", "--schema", "b"],
                 ["device", "resolve", "f", "1"],
                 ["device", "resolve", "f", "1", "--accept", "--retry"],
-                ["device", "sync"], ["device", "fly"], ["relay"], ["digest"],
+                ["device", "sync"], ["device", "fly"], ["digest"],
                 ["device", "sync", "f", "--every", "soon"],
                 ["device", "sync", "f", "--every", "nan"],
                 ["device", "sync", "f", "--every", "inf"],
@@ -211,7 +211,7 @@ extension IntegrationTests {
         @Test func `F5: --help of every command says what it is for`() async throws {
             let workshop = try Workshop()
             for (command, words) in [
-                ([], ["Offline-first sync", "Exit codes", "serve", "device", "digest", "relay"]),
+                ([], ["Offline-first sync", "Exit codes", "serve", "device", "digest"]),
                 (["serve"], ["Serve a SQLite file", "--listen", "--exclude", "--policy", "cures"]),
                 (["device"], ["join", "sync", "status", "conflicts", "resolve"]),
                 (["device", "join"], ["Make a device file", "must not exist", "temporary id"]),
@@ -220,7 +220,6 @@ extension IntegrationTests {
                 (["device", "conflicts"], ["refused change sets", "--json"]),
                 (["device", "resolve"], ["--accept", "--retry", "conflict"]),
                 (["digest"], ["content hash", "byte for byte"]),
-                (["relay"], ["Forward connections", "--to"]),
             ] {
                 let help = try await workshop.startTidemark(command + ["--help"]).finished()
                 #expect(help.status == 0)

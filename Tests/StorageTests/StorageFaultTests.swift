@@ -48,8 +48,7 @@ import TidemarkTestSupport
     // MARK: Driving
 
     /// Each how-many-th call fails; `TIDEMARK_STORAGE_STRIDE=1` lets every one fail.
-    private static let stride =
-        ProcessInfo.processInfo.environment["TIDEMARK_STORAGE_STRIDE"].flatMap { Int($0) } ?? 23
+    private static let stride = Effort.count("TIDEMARK_STORAGE_STRIDE", short: 97, long: 23)
 
     /// The state before a scenario, and what everybody has when nothing fails.
     private func prepare(_ scenario: Scenario) async throws -> (StorageBench.Image, [String]) {

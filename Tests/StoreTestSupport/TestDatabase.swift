@@ -36,6 +36,6 @@ package struct TestDatabase: Sendable {
 /// There is no PostgreSQL to test with.
 package struct NoPostgres: Error, CustomStringConvertible {
     package var description: String {
-        "run the tests beside PostgreSQL: Scripts/with-services.sh swift test"
+        "run the tests beside PostgreSQL: Scripts/with-services.sh Scripts/tests.sh"
     }
 }

@@ -16,7 +16,7 @@ import TidemarkTestSupport
     ]
 
     @Test(arguments: Store.all)
-    func `Rule 9: 3,000 mutations of the article's request find no defect`(store: Store)
+    func `Rule 9: mutations of the article's request find no defect`(store: Store)
         async throws
     {
         let zone = try await ArticleZone.make(store)
@@ -24,7 +24,8 @@ import TidemarkTestSupport
         let original = ArticleZone.request(maxRevision: 1000)
         let parts = Self.tokens(of: original)
         var (answered, refused) = (0, 0)
-        for round in 0..<3_000 {
+        let rounds = Effort.count(short: 600, long: 3_000)
+        for round in 0..<rounds {
             let body =
                 round.isMultiple(of: 2)
                 ? Self.bytewise(Array(original.utf8), using: &random)
@@ -40,7 +41,8 @@ import TidemarkTestSupport
                 Issue.record("round \(round) ended in a defect: \(error)\n\(text)")
             }
         }
-        #expect(answered > 50 && refused > 1_000, "answered \(answered), refused \(refused)")
+        let isMixed = answered > rounds / 60 && refused > rounds / 3
+        #expect(isMixed, "answered \(answered), refused \(refused)")
         // Whatever was taken is in the log, without a gap, and the file is sound.
         let revision = try await zone.revision()
         let log = try await zone.column("SELECT count(*) + 990 FROM tidemark_revision")

@@ -8,9 +8,9 @@ import TidemarkTestSupport
 /// keys of every type that both have, in scripts made from a seed.
 @Suite(.serialized) struct ValueScriptTests {
     /// `TIDEMARK_DIFFERENTIAL_SEEDS=1000` compares more.
-    private static let scripts =
-        ProcessInfo.processInfo.environment["TIDEMARK_DIFFERENTIAL_SEEDS"].flatMap { UInt64($0) }
-        ?? 12
+    private static let scripts = UInt64(
+        Effort.count("TIDEMARK_DIFFERENTIAL_SEEDS", short: 3, long: 12)
+    )
 
     @Test(arguments: 1...ValueScriptTests.scripts)
     func `A9: scripts with values of many types are answered alike, byte for byte`(seed: UInt64)

@@ -9,7 +9,7 @@ import TidemarkTestSupport
 @testable import TidemarkHTTP
 
 /// D2: other devices are told of a change, over real HTTP.
-@Suite(.timeLimit(.minutes(5))) struct EventsTests {
+@Suite(.timeLimit(.minutes(30))) struct EventsTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
     private func cluster(_ limits: Limits = .standard) throws -> Cluster {

@@ -6,7 +6,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// D2: devices that listen sync when others have committed, and never rely on it.
-@Suite(.timeLimit(.minutes(5))) struct LiveTests {
+@Suite(.timeLimit(.minutes(30))) struct LiveTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
         INSERT INTO notes (text) VALUES ('first');

@@ -9,7 +9,7 @@ import TidemarkTestSupport
 
 /// `GET /sync` on real connections: few bytes when nothing is new, one request when something is,
 /// and never a word of peace where a whole request would hear another.
-@Suite(.timeLimit(.minutes(5))) struct NewsTests {
+@Suite(.timeLimit(.minutes(30))) struct NewsTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = """
         WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 100)

@@ -39,7 +39,7 @@ import TidemarkTestSupport
         #expect(service.calls.map(\.zone) == [zone])
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(30)))
     func `64 files that one process syncs with a server wait for none of each other`()
         async throws
     {

@@ -4,6 +4,7 @@ import Testing
 import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkSimulation
+import TidemarkTestSupport
 
 /// Both stores answer the same requests with the same bytes: what real devices sent to the embedded
 /// store in simulated worlds is sent to PostgreSQL.
@@ -64,8 +65,7 @@ import TidemarkSimulation
         return journal.entries
     }
 
-    private static let worlds =
-        ProcessInfo.processInfo.environment["TIDEMARK_DIFFERENTIAL_SEEDS"].flatMap { Int($0) } ?? 25
+    private static let worlds = Effort.count("TIDEMARK_DIFFERENTIAL_SEEDS", short: 4, long: 25)
 }
 
 /// A PostgreSQL store that takes what a journal has.

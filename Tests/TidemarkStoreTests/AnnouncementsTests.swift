@@ -5,7 +5,7 @@ import TidemarkServer
 import TidemarkStore
 
 /// What listeners are told of commits, by whoever commits them.
-@Suite(.timeLimit(.minutes(5))) struct AnnouncementsTests {
+@Suite(.timeLimit(.minutes(30))) struct AnnouncementsTests {
     private static func revision(_ number: Int64) -> ZoneRevision {
         ZoneRevision(zone: "main", epoch: "e", revision: number)
     }

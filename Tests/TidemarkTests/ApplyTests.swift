@@ -122,7 +122,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(30)))
     func `B3: an observer never sees half a transfer`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))

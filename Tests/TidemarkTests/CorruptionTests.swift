@@ -9,8 +9,7 @@ import TidemarkTestSupport
 /// is found by the next sync and healed, while other devices and the user go on.
 @Suite struct CorruptionTests {
     /// The number of corruptions; the environment can ask for more.
-    static let count =
-        Int(ProcessInfo.processInfo.environment["TIDEMARK_CORRUPTIONS"] ?? "") ?? 100
+    static let count = Effort.count("TIDEMARK_CORRUPTIONS", short: 100, long: 100)
 
     @Test func `G10: 100 of 100 random corruptions are found and healed, pending edits kept`()
         async throws

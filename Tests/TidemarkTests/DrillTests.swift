@@ -12,8 +12,7 @@ import TidemarkTestSupport
 /// deleted is there, or in somebody's conflicts.
 @Suite(.serialized) struct DrillTests {
     /// Drills of each kind; the environment can ask for more.
-    static let seeds =
-        UInt64(ProcessInfo.processInfo.environment["TIDEMARK_DRILL_SEEDS"] ?? "") ?? 20
+    static let seeds = UInt64(Effort.count("TIDEMARK_DRILL_SEEDS", short: 2, long: 20))
 
     /// What goes wrong.
     enum Disaster: CaseIterable {
@@ -26,7 +25,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Disaster.allCases)
-    func `G18, rules 10 and 14: twenty disasters of a kind lose and double nothing`(
+    func `G18, rules 10 and 14: disasters of a kind lose and double nothing`(
         disaster: Disaster
     ) async throws {
         for seed in 1...Self.seeds {

@@ -12,8 +12,7 @@ import TidemarkTestSupport
 /// real files, real connections and the asynchronous shell.
 @Suite(.serialized) struct FuzzTests {
     /// The number of histories; the environment can ask for more.
-    static let seeds =
-        UInt64(ProcessInfo.processInfo.environment["TIDEMARK_FUZZ_SEEDS"] ?? "") ?? 3
+    static let seeds = UInt64(Effort.count("TIDEMARK_FUZZ_SEEDS", short: 2, long: 6))
 
     @Test(arguments: 1...FuzzTests.seeds)
     func `A1 A6 A7: whatever three devices do offline, all files end up equal`(seed: UInt64)

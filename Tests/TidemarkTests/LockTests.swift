@@ -89,7 +89,7 @@ import TidemarkTestSupport
         #expect(try await Self.second(after: -365 * 86_400) == nil)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(30)))
     func `case 41: a lock is kept while a file arrives, however long that takes`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")

@@ -257,7 +257,10 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
     }
 
-    @Test(arguments: [ConflictPolicy.lastWriter, .latest], 1...12)
+    @Test(
+        arguments: [ConflictPolicy.lastWriter, .latest],
+        1...UInt64(Effort.count(short: 3, long: 12))
+    )
     func `I2: whoever loses, every value that was written stands or is kept by somebody`(
         policy: ConflictPolicy,
         seed: UInt64

@@ -7,7 +7,7 @@ import TidemarkTestSupport
 /// A good answer with a few bytes, values or members exchanged at random, again and again.
 @Suite struct ReplyFuzzTests {
     /// The number of spoilt answers; the environment can ask for more.
-    static let count = Int(ProcessInfo.processInfo.environment["TIDEMARK_REPLIES"] ?? "") ?? 2_000
+    static let count = Effort.count("TIDEMARK_REPLIES", short: 2_000, long: 20_000)
 
     @Test func `rule 10, case 75: thousands of spoilt answers crash nothing and lose nothing`()
         async throws

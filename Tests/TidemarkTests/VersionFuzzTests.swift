@@ -11,8 +11,7 @@ import TidemarkTestSupport
 /// In the end all have migrated, and all is equal.
 @Suite(.serialized) struct VersionFuzzTests {
     /// The number of histories, which the environment may raise.
-    static let seeds =
-        UInt64(ProcessInfo.processInfo.environment["TIDEMARK_FUZZ_SEEDS"] ?? "") ?? 24
+    static let seeds = UInt64(Effort.count("TIDEMARK_FUZZ_SEEDS", short: 6, long: 24))
 
     @Test(arguments: 1...max(1, VersionFuzzTests.seeds))
     func `C3, case 28: whatever versions sync in whatever order, all files end up equal`(

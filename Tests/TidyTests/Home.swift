@@ -48,7 +48,7 @@ struct Home {
             reason: "the one place where the server takes the time from the system"
         ),
         Home(
-            path: "Sources/TidemarkCLI/Commands/Relay.swift",
+            path: "Sources/TidemarkDev/Relay.swift",
             calls: ["Task.sleep"],
             reason: "waits for the signal that ends the process"
         ),

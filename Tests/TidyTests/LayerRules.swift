@@ -5,13 +5,14 @@ enum Layers {
         "TidemarkServer", "TidemarkStore", "TidemarkSQLiteStore", "TidemarkPostgresStore",
         "TidemarkRedis", "TidemarkHTTP",
     ]
+    static let commands = ["TidemarkTerminal", "TidemarkCLI"]
     static let tools = [
         "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkBench",
-        "TidemarkCLI",
+        "TidemarkDev",
     ]
     static let inOrder =
         ["CZlib", "CLibPQ", "CHiredis", "CSQLiteConfig", "CMallocConfig", faults] + client + server
-        + tools
+        + commands + tools
 
     /// The disk that fails on demand; nothing that ships in an app or a server may reach it.
     static let faults = "CFaultVFS"

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import TidemarkCore
 
-/// This program, run again as a process of its own.
+/// The program `tidemark`, as a process of its own.
 final class ChildProcess: @unchecked Sendable {
     // `init` alone changes the process; all else is locked, or a stream.
 
@@ -19,7 +19,7 @@ final class ChildProcess: @unchecked Sendable {
         let (lines, says) = AsyncStream.makeStream(of: String.self)
         let (ends, ended) = AsyncStream.makeStream(of: Int32.self)
         (self.lines, self.ends) = (lines, ends)
-        process.executableURL = Bundle.main.executableURL
+        process.executableURL = try Self.tidemark()
         process.arguments = arguments
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
@@ -42,6 +42,28 @@ final class ChildProcess: @unchecked Sendable {
     }
 
     deinit { terminate() }
+
+    /// The program `tidemark` of the same build, which lies beside the one that runs.
+    ///
+    /// - Throws: A failure with the command that builds it, if it is not there.
+    private static func tidemark() throws -> URL {
+        guard let own = Bundle.main.executableURL else {
+            throw TidemarkError(
+                .invalidArgument,
+                "The system does not name the program that runs.",
+                fix: "Start it by its path."
+            )
+        }
+        let program = own.deletingLastPathComponent().appending(path: "tidemark")
+        guard FileManager.default.isExecutableFile(atPath: program.path) else {
+            throw TidemarkError(
+                .invalidArgument,
+                "The benchmark starts servers and devices with \(program.path), which is not there.",
+                fix: "Build it: swift build -c release --product tidemark."
+            )
+        }
+        return program
+    }
 
     /// What the system tells of it.
     var status: ProcessStatus { ProcessStatus(process.processIdentifier) }

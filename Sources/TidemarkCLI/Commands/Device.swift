@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Tidemark
 import TidemarkCore
+import TidemarkTerminal
 
 /// `tidemark device`: everything about one device's file.
 struct Device: AsyncParsableCommand {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Tidemark
 import TidemarkCore
+import TidemarkTerminal
 
 extension Device {
     /// `tidemark device conflicts`.

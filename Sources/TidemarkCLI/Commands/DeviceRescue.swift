@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Tidemark
+import TidemarkTerminal
 
 extension Device {
     /// `tidemark device rescue`.

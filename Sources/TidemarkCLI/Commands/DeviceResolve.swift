@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
+import TidemarkTerminal
 
 extension Device {
     /// `tidemark device resolve`.

@@ -5,6 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkSQLite
 import TidemarkSQLiteStore
+import TidemarkTerminal
 
 /// `tidemark digest`: the content of a file or a server in a few hashes.
 struct DigestCommand: AsyncParsableCommand {

@@ -5,6 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkSQLite
 import TidemarkSQLiteStore
+import TidemarkTerminal
 
 /// `tidemark schema`: the synced tables of a file or a server, and how both sides fit.
 struct SchemaCommand: AsyncParsableCommand {

@@ -8,6 +8,7 @@ import TidemarkPostgresStore
 import TidemarkRedis
 import TidemarkSQLiteStore
 import TidemarkServer
+import TidemarkTerminal
 
 /// `tidemark serve`: a SQLite file becomes a sync server.
 struct Serve: AsyncParsableCommand {
@@ -302,45 +303,6 @@ struct Serve: AsyncParsableCommand {
                 .unusableFile,
                 "The schema \(path) cannot be read: \(error.localizedDescription)",
                 fix: "Give a UTF-8 file of CREATE TABLE statements."
-            )
-        }
-    }
-}
-
-/// A host and a port to listen on.
-struct ListenAddress {
-    let host: String
-    let port: Int
-
-    init(_ text: String) throws(TidemarkError) {
-        guard let colon = text.lastIndex(of: ":"),
-            let port = Int(text[text.index(after: colon)...]),
-            (0...65_535).contains(port), colon != text.startIndex
-        else {
-            throw TidemarkError(
-                .invalidArgument,
-                "\(text) is no address to listen on.",
-                fix: "Write HOST:PORT, for instance 127.0.0.1:8080."
-            )
-        }
-        let name = text[..<colon]
-        let isBracketed = name.hasPrefix("[") && name.hasSuffix("]")
-        (host, self.port) = (String(isBracketed ? name.dropFirst().dropLast() : name), port)
-    }
-
-    /// The URL of a server that listens here, on a port that may have been any.
-    func url(port: Int) -> String {
-        "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
-    }
-
-    /// Until requests can be authenticated, only this machine may send any.
-    func requireLoopback() throws(TidemarkError) {
-        guard ["127.0.0.1", "localhost", "::1"].contains(host) else {
-            throw TidemarkError(
-                .invalidArgument,
-                "This version has no authentication, so it listens on this machine only, not on \(host).",
-                fix:
-                    "Listen on 127.0.0.1, and put a reverse proxy that authenticates in front of it."
             )
         }
     }

@@ -3,6 +3,7 @@ import Foundation
 import Tidemark
 import TidemarkCore
 import TidemarkSQLiteStore
+import TidemarkTerminal
 
 /// `tidemark snapshot`: the file that an app brings along.
 struct SnapshotCommand: AsyncParsableCommand {

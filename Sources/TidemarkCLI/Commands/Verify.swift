@@ -4,6 +4,7 @@ import GRDB
 import Tidemark
 import TidemarkCore
 import TidemarkSQLiteStore
+import TidemarkTerminal
 
 /// `tidemark verify`: whether a file's rows are what they should be, and if not, which are not.
 struct Verify: AsyncParsableCommand {

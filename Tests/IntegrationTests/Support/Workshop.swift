@@ -78,6 +78,14 @@ final class Workshop: Sendable {
         try start(Self.programs.appending(path: "tidemark").path, arguments, within: limit)
     }
 
+    /// Starts `tidemark-dev`, and kills it when it outlives the limit.
+    func startTidemarkDev(
+        _ arguments: [String],
+        within limit: Duration = .seconds(300)
+    ) throws -> Program {
+        try start(Self.programs.appending(path: "tidemark-dev").path, arguments, within: limit)
+    }
+
     /// Runs SQL in a file with the sqlite3 shell, and returns what it prints.
     @discardableResult
     func sqlite3(_ file: String, _ sql: String) async throws -> String {

@@ -1,7 +1,8 @@
 import ArgumentParser
 import TidemarkSimulation
+import TidemarkTerminal
 
-/// `tidemark simulate`: worlds of devices, a server and a bad network, from seeds.
+/// `tidemark-dev simulate`: worlds of devices, a server and a bad network, from seeds.
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract:
@@ -10,10 +11,10 @@ struct Simulate: AsyncParsableCommand {
             The real device and server cores run on real SQLite in memory, in virtual time. Everything that happens comes from \
             the seed, so a failure prints the one line that replays it.
 
-              tidemark simulate --seeds 1000
-              tidemark simulate --seed 4711 --profile network --trace
-              tidemark simulate --seed 4711 --shrink
-              tidemark simulate --planted all
+              tidemark-dev simulate --seeds 1000
+              tidemark-dev simulate --seed 4711 --profile network --trace
+              tidemark-dev simulate --seed 4711 --shrink
+              tidemark-dev simulate --planted all
 
             Exit codes: 0 all promises were kept; 1 one was broken.
             """

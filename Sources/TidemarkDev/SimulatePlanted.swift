@@ -1,8 +1,9 @@
 import ArgumentParser
 import TidemarkSimulation
+import TidemarkTerminal
 
 #if DEBUG
-/// `tidemark simulate --planted`: what notices which defect.
+/// `tidemark-dev simulate --planted`: what notices which defect.
 enum SimulatePlanted {
     /// Plants one bug, or all, and lists what noticed each.
     static func run(_ name: String) throws {

@@ -1,22 +1,23 @@
-import Foundation
-import Synchronization
+internal import Foundation
+internal import Synchronization
 
 /// A progress bar on standard error: drawn in place on a terminal, silent otherwise until the end.
-final class ProgressBar: Sendable {
+package final class ProgressBar: Sendable {
     private let label: String
     private let isTerminal = isatty(STDERR_FILENO) == 1
     private let shownPercent = Mutex(-1)
 
-    init(_ label: String) { self.label = label }
+    /// Makes a bar that is drawn with the first update.
+    package init(_ label: String) { self.label = label }
 
     /// Shows how far it is, in bytes.
-    func update(_ received: Int64, of total: Int64?) {
+    package func update(_ received: Int64, of total: Int64?) {
         guard let total else { return }
         update(received, of: total) { "\(Self.size(received)) of \(Self.size(total))" }
     }
 
     /// Shows how far it is, in pieces of work.
-    func update(_ done: Int, of total: Int, unit: String) {
+    package func update(_ done: Int, of total: Int, unit: String) {
         update(Int64(done), of: Int64(total)) { "\(done) of \(total) \(unit)" }
     }
 
@@ -35,14 +36,14 @@ final class ProgressBar: Sendable {
     }
 
     /// Ends the bar.
-    func finish(_ text: String) {
+    package func finish(_ text: String) {
         write(isTerminal ? "\r\u{1B}[K\(text)\n" : "\(text)\n")
     }
 
     private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
 
     /// A size for people.
-    static func size(_ bytes: Int64) -> String {
+    package static func size(_ bytes: Int64) -> String {
         bytes < 1_000_000
             ? "\(max(bytes / 1_000, 1)) kB" : "\(bytes / 1_000_000).\(bytes / 100_000 % 10) MB"
     }

@@ -1,30 +1,30 @@
-import ArgumentParser
-import Foundation
-import GRDB
-import TidemarkCore
-import TidemarkSQLite
+internal import ArgumentParser
+internal import Foundation
+internal import GRDB
+internal import TidemarkCore
+internal import TidemarkSQLite
 
 /// Everything that the command line shows goes through here.
-enum Terminal {
+package enum Terminal {
     /// Writes a line to standard output, at once.
-    static func line(_ text: String = "") {
+    package static func line(_ text: String = "") {
         FileHandle.standardOutput.write(Data((text + "\n").utf8))
     }
 
     /// Writes a line to standard error.
-    static func note(_ text: String) {
+    package static func note(_ text: String) {
         FileHandle.standardError.write(Data((text + "\n").utf8))
     }
 
     /// Writes a value as indented JSON to standard output.
-    static func json(_ value: some Encodable) throws {
+    package static func json(_ value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         line(String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 
     /// Writes a JSON object or array, indented, to standard output.
-    static func json(object: Any) throws {
+    package static func json(object: Any) throws {
         let options: JSONSerialization.WritingOptions = [
             .prettyPrinted, .sortedKeys, .withoutEscapingSlashes,
         ]
@@ -35,7 +35,7 @@ enum Terminal {
     /// Writes rows in aligned columns.
     ///
     /// Columns named in `right` are aligned to the right.
-    static func table(_ rows: [[String]], right: Set<Int> = []) {
+    package static func table(_ rows: [[String]], right: Set<Int> = []) {
         let widths = (rows.first ?? []).indices.map { column in
             rows.map { $0[column].count }.max() ?? 0
         }
@@ -48,11 +48,6 @@ enum Terminal {
         }
     }
 
-    /// Runs work that has files to take away, and cancels it when SIGINT or SIGTERM comes.
-    static func runInOrder(_ work: @escaping @Sendable () async throws -> Void) async throws {
-        try await run { try await Interruption.ending(work) }
-    }
-
     private static func exitCode(of error: TidemarkError) -> ExitCode {
         switch error.code {
         case .unreachable: ExitCode(4)
@@ -62,7 +57,7 @@ enum Terminal {
     }
 
     /// Runs a command's work and turns its errors into one readable message and an exit code.
-    static func run(_ work: () async throws -> Void) async throws {
+    package static func run(_ work: () async throws -> Void) async throws {
         do {
             try await work()
         } catch let error as TidemarkError {

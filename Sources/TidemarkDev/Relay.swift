@@ -1,8 +1,9 @@
 import ArgumentParser
 import TidemarkCore
+import TidemarkTerminal
 import TidemarkTestSupport
 
-/// `tidemark relay`: a network link that one can cut.
+/// `tidemark-dev relay`: a network link that one can cut.
 struct Relay: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract:

@@ -1,8 +1,9 @@
 import ArgumentParser
 import Foundation
 import TidemarkBench
+import TidemarkTerminal
 
-/// `tidemark bench`: our speed beside that of the engines underneath, in the same run.
+/// `tidemark-dev bench`: our speed beside that of the engines underneath, in the same run.
 struct Bench: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Measure each job beside the same job done by SQLite or PostgreSQL alone.",
@@ -12,10 +13,10 @@ struct Bench: AsyncParsableCommand {
             \(BenchRunner.all.map { "  \($0.name.padding(toLength: 10, withPad: " ", startingAt: 0))\($0.summary)" }
                 .joined(separator: "\n"))
 
-              tidemark bench
-              tidemark bench join push --rows 1000000
-              tidemark bench swarm --store postgres://tidemark@localhost/postgres --json swarm.json
-              tidemark bench growth --sizes 10000,1000000,10000000 --plots Docs/Plots
+              tidemark-dev bench
+              tidemark-dev bench join push --rows 1000000
+              tidemark-dev bench swarm --store postgres://tidemark@localhost/postgres --json swarm.json
+              tidemark-dev bench growth --sizes 10000,1000000,10000000 --plots Docs/Plots
 
             A release build measures something: swift build -c release.
             """

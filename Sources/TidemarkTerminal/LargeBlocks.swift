@@ -1,4 +1,4 @@
-import CMallocConfig
+internal import CMallocConfig
 
 /// What a large text has taken goes back to the system as soon as nobody needs it.
 ///
@@ -6,10 +6,10 @@ import CMallocConfig
 /// then on it keeps what is not larger than that one, in a heap a thread, in case more of the kind
 /// comes. In a server a few requests of 25 MB, each on another thread, leave several times that
 /// behind. A bound that is set once stays.
-enum LargeBlocks {
+package enum LargeBlocks {
     /// From so many bytes on a block is the system's.
     private static let bytesMin: Int32 = 1 << 20
 
     /// Sets the bound, for the whole process.
-    static func giveBack() { tidemark_give_back_blocks(bytesMin) }
+    package static func giveBack() { tidemark_give_back_blocks(bytesMin) }
 }

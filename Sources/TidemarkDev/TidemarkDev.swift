@@ -1,0 +1,22 @@
+import ArgumentParser
+import TidemarkCore
+import TidemarkTerminal
+
+/// The tools of people who work on Tidemark or measure it; no user's program needs them.
+@main
+struct TidemarkDevCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tidemark-dev",
+        abstract: "Simulate, measure and cut the network of Tidemark.",
+        discussion: """
+            The benchmarks start servers and devices of the program tidemark that lies beside this one.
+            """,
+        version: TidemarkVersion.current,
+        subcommands: [Simulate.self, Bench.self, Relay.self]
+    )
+
+    static func main() async {
+        LargeBlocks.giveBack()
+        await main(nil)
+    }
+}

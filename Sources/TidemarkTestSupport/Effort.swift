@@ -1,0 +1,26 @@
+import Foundation
+
+/// How much a test does whose work can be done for minutes or for hours.
+///
+/// `make test` takes the short counts;
+/// `make verify` sets `TIDEMARK_LONG=1` and takes the long ones.
+/// A variable of its own sets one count alone, for instance `TIDEMARK_KILLS=10000`.
+public enum Effort {
+    /// Whether the long tests run.
+    public static let isLong = number("TIDEMARK_LONG") == 1
+
+    /// A count of things to do.
+    ///
+    /// - Parameters:
+    ///   - variable: The environment variable that sets this count alone, if it has one.
+    ///   - short: The count of `make test`.
+    ///   - long: The count of `make verify`.
+    /// - Returns: A number from 1.
+    public static func count(_ variable: String? = nil, short: Int, long: Int) -> Int {
+        max(1, variable.flatMap(number) ?? (isLong ? long : short))
+    }
+
+    private static func number(_ variable: String) -> Int? {
+        ProcessInfo.processInfo.environment[variable].flatMap { Int($0) }
+    }
+}
