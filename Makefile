@@ -19,7 +19,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build build-tests release test verify lint format bench kills node-kills demo demo-postgres demo-verify prove clean
+.PHONY: help setup setup-tests build build-tests release test verify lint format bench kills node-kills demo demo-postgres demo-verify prove clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,15 +34,18 @@ build: setup ## Build tidemark and the example of the README for debugging
 release: setup ## Build tidemark optimised
 	@$(STAGE) "Building (release)" $(BUILD) -c release --product tidemark
 
+setup-tests:
+	@$(STAGE) "Setting up the tests" Scripts/setup.sh tests
+
 build-tests: setup
 	@$(STAGE) "Building the package and its tests" Scripts/without-warnings.sh $(BUILD) --build-tests
 
-test: setup lint build-tests ## Lint, build and run the tests: an answer in ten minutes after the build
+test: setup-tests lint build-tests ## Lint, build and run the tests: an answer in ten minutes after the build
 	@$(STAGE) "Running the tests" $(SERVICES) $(TESTS)
 	@printf '\nEverything passed, in %d s. make verify runs the long tests too.\n' \
 		$$(( $$(date +%s) - $(STARTED) ))
 
-verify: setup lint build-tests ## As test, with the long ones: more worlds, kills and fuzz
+verify: setup-tests lint build-tests ## As test, with the long ones: more worlds, kills and fuzz
 	@$(STAGE) "Running the tests at full length" $(SERVICES) env TIDEMARK_LONG=1 $(TESTS)
 	@printf '\nEverything passed at full length, in %d s.\n' $$(( $$(date +%s) - $(STARTED) ))
 

@@ -2,6 +2,10 @@
 # Makes sure that this machine can build, test and demonstrate Tidemark.
 # Installs what is missing on Debian and Ubuntu, and only names it elsewhere.
 # When nothing is missing it uses no network and prints one line.
+#
+#     setup.sh           what the package, its demos and most of its tests need
+#     setup.sh tests     also the browser and the proxies that some tests need, some 500 MB; a test
+#                        whose program cannot be had is skipped, and says so
 set -euo pipefail
 
 readonly swift_needed="6.1"
@@ -70,6 +74,31 @@ check_linux() {
     [ ${#packages[@]} -eq 0 ] || install_on_debian
 }
 
+# Each by itself: a system may not have all of them.
+check_linux_tests() {
+    want chromium "the pages that tests open" chromium chromium-browser google-chrome
+    want nginx "the proxy of Docs/PROXY.md" nginx /usr/sbin/nginx
+    want caddy "the other proxy of Docs/PROXY.md" caddy
+}
+
+# want PACKAGE REASON COMMAND...: installs the package, if it can, when none of the commands is there.
+want() {
+    local package=$1 reason=$2
+    shift 2
+    has_any "$@" && return 0
+    printf 'setup: %-16s is missing: %s\n' "$package" "$reason"
+    if ! has_command apt-get || ! (packages=("$package") && install_on_debian); then
+        printf 'setup: %s cannot be installed here; its tests will be skipped\n' "$package"
+        return 0
+    fi
+    # It comes as a service of the machine; the tests start their own.
+    if [ -d /run/systemd/system ] && [ "$package" != chromium ]; then
+        systemctl disable --now "$package" >/dev/null 2>&1 ||
+            sudo systemctl disable --now "$package" >/dev/null 2>&1 ||
+            printf 'setup: %s runs as a service now; stop it if you do not want it\n' "$package"
+    fi
+}
+
 install_on_debian() {
     has_command apt-get || fail \
         "this system has no apt-get. Please install what the packages above hold:" \
@@ -97,6 +126,11 @@ install_on_debian() {
     rm -f "$log"
 }
 
+check_macos_tests() {
+    has_command nginx || printf 'setup: no nginx here; its tests will be skipped\n'
+    has_command caddy || printf 'setup: no caddy here; its tests will be skipped\n'
+}
+
 check_macos() {
     has_command sqlite3 || fail "the sqlite3 shell is missing; macOS ships it in /usr/bin"
     has_command git || fail "git is missing; install it with: xcode-select --install"
@@ -120,9 +154,17 @@ check_swift() {
     fi
 }
 
+readonly purpose=${1-build}
+[[ $purpose == build || $purpose == tests ]] || fail "unknown purpose $purpose: give none, or tests"
 case "$(uname -s)" in
-    Linux) check_linux ;;
-    Darwin) check_macos ;;
+    Linux)
+        check_linux
+        [ "$purpose" = build ] || check_linux_tests
+        ;;
+    Darwin)
+        check_macos
+        [ "$purpose" = build ] || check_macos_tests
+        ;;
     *) fail "Tidemark is built on Linux and macOS; this is $(uname -s)." ;;
 esac
 check_swift

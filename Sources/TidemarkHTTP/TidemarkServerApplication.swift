@@ -29,6 +29,7 @@ public struct TidemarkServerApplication: Sendable {
     private let service: any SyncService
     private let host: String
     private let port: Int
+    private let browsers: BrowserPolicy
     private let limits: Limits
     private let drain: Duration
     private let clock: any Clock<Duration>
@@ -42,6 +43,7 @@ public struct TidemarkServerApplication: Sendable {
     ///   - service: What answers.
     ///   - host: The address to listen on; only this machine can reach the default.
     ///   - port: The port to listen on; 0 takes any that is free.
+    ///   - browsers: Which web pages are answered; unless named, none but the server's own.
     ///   - limits: What the server takes, above all ``TidemarkCore/Limits/requestBytesMax``.
     ///   - drain: How long requests are still taken after the signal to stop, while `/readyz`
     ///     says that the server stops, so that load balancers send them elsewhere.
@@ -53,6 +55,7 @@ public struct TidemarkServerApplication: Sendable {
         service: any SyncService,
         host: String = "127.0.0.1",
         port: Int = 8080,
+        browsers: BrowserPolicy = .standard,
         limits: Limits = .standard,
         drain: Duration = .zero,
         clock: any Clock<Duration> = ContinuousClock(),
@@ -61,6 +64,7 @@ public struct TidemarkServerApplication: Sendable {
         logger: Logger
     ) {
         (self.service, self.host, self.port) = (service, host, port)
+        self.browsers = browsers
         (self.limits, self.logger) = (limits, logger)
         (self.drain, self.clock) = (drain, clock)
         (self.metrics, self.exposition) = (metrics, exposition)
@@ -159,6 +163,12 @@ public struct TidemarkServerApplication: Sendable {
             options: .autoGenerateHeadEndpoints
         )
         router.add(middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness))
+        router.add(
+            middleware: BrowserMiddleware(
+                policy: browsers,
+                isLoopback: Loopback.contains(host)
+            )
+        )
         router.add(middleware: ErrorMiddleware())
         let bodyReader = BodyReader(
             bytesMax: limits.requestBytesMax,

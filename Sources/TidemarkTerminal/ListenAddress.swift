@@ -29,7 +29,7 @@ package struct ListenAddress: Sendable {
 
     /// Until requests can be authenticated, only this machine may send any.
     package func requireLoopback() throws(TidemarkError) {
-        guard ["127.0.0.1", "localhost", "::1"].contains(host) else {
+        guard Loopback.contains(host) else {
             throw TidemarkError(
                 .invalidArgument,
                 "This version has no authentication, so it listens on this machine only, not on \(host).",

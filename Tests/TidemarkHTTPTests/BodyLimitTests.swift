@@ -76,7 +76,7 @@ import TidemarkGzip
     @Test func `a client that asks before it sends is refused before it sends`() async throws {
         try await TestServer.run(ScriptedService(), limits: limits) { server in
             let answer = try await server.exchange(
-                "POST /sync HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n"
+                "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
                     + "Expect: 100-continue\r\n\r\n",
                 until: "}\n"
             )
@@ -87,7 +87,7 @@ import TidemarkGzip
 
     @Test func `a client that asks before it sends is told to go on, then answered`() async throws {
         let head =
-            "POST /sync HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n"
+            "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
             + "Expect: 100-continue\r\n\r\n"
         let service = ScriptedService()
         try await TestServer.run(service, limits: limits) { server in
@@ -124,7 +124,7 @@ import TidemarkGzip
     func `an upload that breaks off never reaches the engine`(rest: String) async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in
-            try await server.send("POST /sync HTTP/1.1\r\nHost: test\r\n" + rest)
+            try await server.send("POST /sync HTTP/1.1\r\nHost: localhost\r\n" + rest)
             #expect(await server.log.first(containing: "client went away") != nil)
         }
         #expect(service.calls.isEmpty)

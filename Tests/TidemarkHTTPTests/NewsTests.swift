@@ -224,7 +224,7 @@ import TidemarkTestSupport
             // Its own revision is not news to a copy of its author, but a warning.
             let own = try await server.send(.GET, "/sync?device=\(device)", headers: ask)
             #expect(own.status == 412)
-            let head = "Host: a\r\nIf-None-Match: \(tag)\r\n\r\n"
+            let head = "Host: localhost\r\nIf-None-Match: \(tag)\r\n\r\n"
             for method in ["GET", "HEAD"] {
                 let text = try await server.exchange(
                     "\(method) /zones/main/sync?device=o%20ther HTTP/1.1\r\n\(head)",

@@ -277,7 +277,7 @@ private final class GroupBench: Sendable {
 
 extension TestServer {
     /// What `GET /metrics` says now.
-    fileprivate func page() async throws -> PrometheusPage {
+    func page() async throws -> PrometheusPage {
         try PrometheusPage(try await send(.GET, "/metrics").text)
     }
 }

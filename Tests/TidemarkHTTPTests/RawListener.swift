@@ -30,7 +30,7 @@ final class RawListener {
             .connect(host: "127.0.0.1", port: server.port)
             .get()
         let id = lastEventID.map { "Last-Event-ID: \($0)\r\n" } ?? ""
-        let request = "GET \(path) HTTP/1.1\r\nHost: test\r\n\(id)\r\n"
+        let request = "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(id)\r\n"
         try await channel.writeAndFlush(ByteBuffer(string: request))
         return RawListener(channel, pieces)
     }

@@ -19,6 +19,7 @@ struct TestServer: Sendable {
     /// Runs `body` against a server, and stops the server afterwards.
     static func run(
         _ service: any SyncService,
+        browsers: BrowserPolicy = .standard,
         limits: Limits = .standard,
         drain: Duration = .zero,
         clock: any Clock<Duration> = ContinuousClock(),
@@ -29,6 +30,7 @@ struct TestServer: Sendable {
         let application = TidemarkServerApplication(
             service: service,
             port: 0,
+            browsers: browsers,
             limits: limits,
             drain: drain,
             clock: clock,

@@ -64,7 +64,7 @@ extension SyncRound {
         case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
             error.place.id = outgoing?.changeSets.first
             return try park(error, in: db)
-        case .permanent, .retry: throw error
+        case .permanent, .retry, .signIn: throw error
         }
     }
 

@@ -99,6 +99,8 @@ struct Serve: AsyncParsableCommand {
     )
     var exclude: [String] = []
 
+    @OptionGroup var browsers: BrowserOptions
+
     @OptionGroup var policies: PolicyOptions
 
     @Flag(
@@ -186,6 +188,7 @@ struct Serve: AsyncParsableCommand {
         try await Terminal.run {
             let address = try ListenAddress(listen)
             try address.requireLoopback()
+            let browsers = try browsers.policy()
             var logger = Logger(label: "tidemark") { StreamLogHandler.standardError(label: $0) }
             logger.logLevel = verbose ? .info : .warning
             let registry = PrometheusRegistry()
@@ -196,6 +199,7 @@ struct Serve: AsyncParsableCommand {
                 service: opened.service,
                 host: address.host,
                 port: address.port,
+                browsers: browsers,
                 drain: .seconds(drain),
                 exposition: registry.text,
                 logger: logger

@@ -70,6 +70,8 @@ extension ErrorCode {
     public static let identityInUse = ErrorCode(rawValue: "identityInUse")
     /// A change set that arrives before the one it depends on.
     public static let predecessorMissing = ErrorCode(rawValue: "predecessorMissing")
+    /// A web page that this server does not answer, or a name that it does not answer to.
+    public static let originRefused = ErrorCode(rawValue: "originRefused")
     /// A zone that does not exist, or that the reader may not see.
     public static let unknownZone = ErrorCode(rawValue: "unknownZone")
 
@@ -92,6 +94,10 @@ extension ErrorCode {
 
     /// The server cannot be reached, or did not answer in time.
     public static let unreachable = ErrorCode(rawValue: "unreachable")
+    /// The server, or a proxy before it, accepts nobody without a valid token.
+    public static let signInNeeded = ErrorCode(rawValue: "signInNeeded")
+    /// The server, or a proxy before it, knows who asks and does not let them.
+    public static let notAllowed = ErrorCode(rawValue: "notAllowed")
     /// An answer that is not Tidemark's, for instance a captive portal's page.
     public static let invalidResponse = ErrorCode(rawValue: "invalidResponse")
     /// The server cannot serve now.

@@ -15,6 +15,8 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case renew
         /// Compare the rows with the server's and replace those that differ; the outbox is kept.
         case repair
+        /// Show other credentials, then try the same again; the outbox is kept.
+        case signIn
     }
 
     /// The record, column or change set that an error is about.
@@ -74,6 +76,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
         case .identityInUse: .renew
         case .fingerprintMismatch: .repair
+        case .signInNeeded, .notAllowed: .signIn
         default: told ?? .permanent
         }
     }

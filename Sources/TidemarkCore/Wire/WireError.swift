@@ -11,7 +11,8 @@ public struct WireError: Codable, Hashable, Sendable {
         public let message: String
         /// What to do about it.
         public let fix: String
-        /// What the receiver does: `retry`, `permanent`, `resync`, `renew` or `repair`.
+        /// What the receiver does: `retry`, `permanent`, `resync`, `renew`, `repair` or
+        /// `signIn`.
         public let recovery: String
         /// Where it happened; absent when no part is known.
         public let place: Place?

@@ -55,7 +55,7 @@ enum ErrorAnswer {
     }
 
     /// Answers a refusal, and closes the connection if an unwanted upload may go on and on.
-    private static func response(
+    static func response(
         to refusal: Refusal,
         request: Request,
         context: ServerRequestContext

@@ -8,6 +8,8 @@ extension ErrorCode {
         case .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue,
             .invalidKey, .unknownTemporaryId, .invalidArgument:
             .badRequest
+        case .signInNeeded: .unauthorized
+        case .originRefused, .notAllowed: .forbidden
         case .unknownZone, .unknownPath: .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused,

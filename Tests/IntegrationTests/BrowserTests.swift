@@ -1,0 +1,130 @@
+import Foundation
+import Testing
+
+extension IntegrationTests {
+    /// Real pages in a real Chromium against a server on the same machine.
+    @Suite(
+        .enabled(
+            if: Tool.chromium.isThere,
+            "there is no Chromium here; Scripts/setup.sh tests installs it"
+        )
+    )
+    struct BrowserTests {
+        private static let schema = """
+            CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
+            INSERT INTO notes VALUES (1, 'first');
+            """
+
+        /// A script that writes without asking first, as any page may, and tries to read.
+        private static func script(_ server: Server) -> String {
+            let body =
+                #"{"maxRevision":1,"changeSets":[{"notes":{"create":[-1],"delete":[],"attributes":{"-1":{"text":"by a page"}}}}]}"#
+            return """
+                const said = [];
+                const write = { method: 'POST', mode: 'no-cors', body: '\(body)' };
+                try { await fetch('\(server.url)/sync', write); said.push('sent'); }
+                catch { said.push('not sent'); }
+                try { said.push('read ' + (await fetch('\(server.url)/schema')).status); }
+                catch { said.push('nothing read'); }
+                return said.join(', ');
+                """
+        }
+
+        private static func chromium(
+            _ workshop: Workshop,
+            _ arguments: String...
+        ) throws -> Program {
+            try workshop.start(
+                try #require(Tool.chromium.path),
+                [
+                    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                    "--no-first-run", "--user-data-dir=\(workshop.path("browser"))",
+                ] + arguments
+            )
+        }
+
+        /// Opens the page of another server, and returns what its script reports.
+        private static func visit(
+            _ address: String,
+            _ pages: PageServer,
+            _ workshop: Workshop
+        ) async throws -> String {
+            let browser = try chromium(workshop, address)
+            let watch = Task {
+                let result = try await browser.finished()
+                pages.endReports()
+                return result
+            }
+            let report = await pages.report()
+            browser.signalled(SIGTERM)
+            let result = try await watch.value
+            return try #require(report, "\(result.errors)")
+        }
+
+        private static func refusals(_ workshop: Workshop, _ server: Server) async throws -> String
+        {
+            let page = try await workshop.run("curl", "-sS", "\(server.url)/metrics").output
+            let line = page.split(separator: "\n").first { $0.contains(#"code="originRefused""#) }
+            return line?.split(separator: " ").last.map(String.init) ?? "0"
+        }
+
+        @Test(arguments: ["127.0.0.1", "localhost"])
+        func `a page of another origin in Chromium can neither write to nor read from a server`(
+            host: String
+        ) async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            let pages = try await PageServer.start()
+            pages.show(Self.script(server))
+            let report = try await Self.visit("http://\(host):\(pages.port)/", pages, workshop)
+            // Chromium did send both: what refused them was the server.
+            #expect(report == "sent, nothing read")
+            #expect(try await Self.refusals(workshop, server) == "2")
+            #expect(
+                try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes") == "first"
+            )
+            try await pages.stop()
+            try await server.stopped()
+        }
+
+        @Test func `a page in Chromium whose origin is allowed writes and reads`() async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let pages = try await PageServer.start()
+            let server = try await workshop.serve([
+                "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0",
+                "--allow-origin", "http://127.0.0.1:\(pages.port)",
+            ])
+            pages.show(Self.script(server))
+            let report = try await Self.visit("http://127.0.0.1:\(pages.port)/", pages, workshop)
+            #expect(report == "sent, read 200")
+            #expect(try await Self.refusals(workshop, server) == "0")
+            #expect(
+                try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes ORDER BY id")
+                    == "first\nby a page"
+            )
+            try await pages.stop()
+            try await server.stopped()
+        }
+
+        @Test func `a name that was rebound to 127.0.0.1 shows Chromium nothing, localhost does`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            for (host, isAnswered) in [("rebound.example", false), ("localhost", true)] {
+                let shown = try await Self.chromium(
+                    workshop,
+                    "--host-resolver-rules=MAP rebound.example 127.0.0.1",
+                    "--dump-dom",
+                    "http://\(host):\(server.port)/schema"
+                ).finished()
+                #expect(shown.output.contains("notes") == isAnswered, "\(shown.output)")
+                #expect(shown.output.contains("originRefused") == !isAnswered)
+            }
+            try await server.stopped()
+        }
+    }
+}
