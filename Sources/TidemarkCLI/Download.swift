@@ -7,6 +7,8 @@ struct Download {
     let url: String
     /// The zone.
     let zone: String
+    /// What to show the server.
+    let access: ServerAccess
 
     /// Makes a file by one of the ways of ``Tidemark/DeviceFileJoin``, then says what it is.
     func run(
@@ -17,7 +19,11 @@ struct Download {
         saying summary: (DeviceStatus) -> String
     ) async throws {
         let bar = ProgressBar("downloading")
-        let join = DeviceFileJoin(transport: try HTTPTransport(url: url), server: url, zone: zone)
+        let join = DeviceFileJoin(
+            transport: try access.transport(to: url),
+            server: url,
+            zone: zone
+        )
         let status = try await make(join) { bar.update($0, of: $1) }
         bar.finish(summary(status))
     }

@@ -7,7 +7,8 @@ import TidemarkCore
 struct OpenDevice {
     let engine: SyncEngine
 
-    init(_ path: String) async throws {
+    /// Opens a file to sync it; without `access`, for what needs no server.
+    init(_ path: String, access: ServerAccess? = nil) async throws {
         try Self.requireFile(path)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
@@ -21,7 +22,12 @@ struct OpenDevice {
                     "An app's SyncEngine says so; for this command make the file by `tidemark snapshot FILE OUT --server URL`."
             )
         }
-        engine = try await SyncEngine(database, server: place.server, zone: place.zone)
+        engine = try await SyncEngine(
+            database,
+            server: place.server,
+            zone: place.zone,
+            transport: try access?.transport(to: place.server)
+        )
     }
 
     /// Where a device stands, read without writing into its file.

@@ -9,12 +9,21 @@ struct CannedServer {
     var url: String { "http://127.0.0.1:\(port)" }
 
     /// Runs `body` against such a server, which hangs up after its bytes or falls silent.
+    ///
+    /// It waits for the head of a request, or, without `afterHead`, for anything at all.
     static func run(
         _ bytes: [UInt8],
         hangsUp: Bool = true,
+        afterHead: Bool = true,
         body: (CannedServer) async throws -> Void
     ) async throws {
-        try await run(inPiecesOf: .max, hangsUp: hangsUp, answer: { _ in bytes }, body: body)
+        try await run(
+            inPiecesOf: .max,
+            hangsUp: hangsUp,
+            afterHead: afterHead,
+            answer: { _ in bytes },
+            body: body
+        )
     }
 
     /// Runs `body` against a server whose answers to the heads of requests go out in pieces of so
@@ -22,6 +31,7 @@ struct CannedServer {
     static func run(
         inPiecesOf pieceBytes: Int,
         hangsUp: Bool = true,
+        afterHead: Bool = true,
         answer: @escaping @Sendable (_ head: String) -> [UInt8],
         body: (CannedServer) async throws -> Void
     ) async throws {
@@ -29,7 +39,12 @@ struct CannedServer {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
-                        Handler(answer: answer, pieceBytes: pieceBytes, hangsUp: hangsUp)
+                        Handler(
+                            answer,
+                            pieceBytes: pieceBytes,
+                            hangsUp: hangsUp,
+                            afterHead: afterHead
+                        )
                     )
                 }
             }
@@ -64,19 +79,22 @@ struct CannedServer {
         private let answer: @Sendable (String) -> [UInt8]
         private let pieceBytes: Int
         private let hangsUp: Bool
+        private let afterHead: Bool
         private var request = ""
 
         init(
-            answer: @escaping @Sendable (String) -> [UInt8],
+            _ answer: @escaping @Sendable (String) -> [UInt8],
             pieceBytes: Int,
-            hangsUp: Bool
+            hangsUp: Bool,
+            afterHead: Bool
         ) {
             (self.answer, self.pieceBytes, self.hangsUp) = (answer, pieceBytes, hangsUp)
+            self.afterHead = afterHead
         }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             request += String(buffer: unwrapInboundIn(data))
-            guard request.contains("\r\n\r\n") else { return }
+            guard !afterHead || request.contains("\r\n\r\n") else { return }
             Self.write(
                 ByteBuffer(bytes: answer(request)),
                 inPiecesOf: pieceBytes,

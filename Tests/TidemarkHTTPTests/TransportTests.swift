@@ -153,6 +153,10 @@ import TidemarkTestSupport
         ("503 Service Unavailable", [], "", "A proxy is there"),
         ("302 Found", ["Location: http://login.example/"], "", "http://login.example/"),
         ("511 Network Authentication Required", [], "", "wants a login"),
+        (
+            "400 Bad Request", ["Content-Type: text/html"],
+            "The plain HTTP request was sent to HTTPS port", "begin it with https://"
+        ),
         ("404 Not Found", ["Content-Type: application/json"], #"{"error":"no"}"#, "404 Not Found"),
         ("204 No Content", [], "", "204"),
     ])
@@ -183,6 +187,7 @@ import TidemarkTestSupport
             }
             #expect(error?.code == .invalidResponse)
             #expect(error?.message.contains("something else than HTTP") == true)
+            #expect(error?.fix.contains("https://") == true)
         }
     }
 
@@ -225,7 +230,26 @@ import TidemarkTestSupport
                 try await transport.digest(zone: "main")
             }
             #expect(error?.code == .unreachable)
-            #expect(error?.message.contains("127.0.0.1:\(server.port)") == true)
+            let place = "127.0.0.1:\(server.port)"
+            #expect(error?.message == "Cannot reach \(place): it speaks no TLS there.")
+            #expect(error?.fix.hasPrefix("Did you mean http://\(place)?") == true)
+        }
+    }
+
+    @Test(arguments: ["\u{15}\u{3}\u{3}\u{0}\u{2}\u{2}F", ""])
+    func `a TLS handshake that fails is told without a path of the machine that built this`(
+        answer: String
+    ) async throws {
+        try await CannedServer.run(Array(answer.utf8), afterHead: false) { server in
+            let transport = try HTTPTransport(url: "https://127.0.0.1:\(server.port)")
+            let error = await #expect(throws: TidemarkError.self) {
+                try await transport.digest(zone: "main")
+            }
+            #expect(error?.code == .unreachable)
+            #expect(error?.description.contains("TLS") == true, "\(error?.message ?? "")")
+            for word in [".build", ".cc", "BoringSSL", "OPENSSL"] {
+                #expect(error?.description.contains(word) == false, "\(error?.message ?? "")")
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ struct ShortQuestions: Hashable, Sendable {
         init?(refusal: TidemarkError) {
             switch refusal.code {
             // What is not Tidemark's may come from a proxy that takes nothing but POST.
-            case .fullRequestRequired, .invalidResponse: self = .refused
+            case .fullRequestRequired, .invalidResponse, .notAllowed: self = .refused
             case .unknownPath, .methodNotAllowed, .malformedRequest: self = .unknown
             default: return nil
             }

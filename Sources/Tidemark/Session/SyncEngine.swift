@@ -91,7 +91,8 @@ public actor SyncEngine {
     ///   - database: The app's `DatabaseQueue` or `DatabasePool`, migrated.
     ///   - server: The server's URL.
     ///   - zone: The zone.
-    ///   - transport: Another way to the server than HTTP.
+    ///   - credentials: What says who asks.
+    ///   - transport: Another way to the server than HTTP by these credentials.
     ///   - renames: Columns that the app's migrations renamed, `["notes.body": "notes.text"]`; a
     ///     rename may stay here for ever.
     ///   - environment: Time and randomness.
@@ -104,6 +105,7 @@ public actor SyncEngine {
         _ database: any DatabaseWriter,
         server: String,
         zone: String = "main",
+        credentials: Credentials = .none,
         transport: (any Transport)? = nil,
         renames: [String: String] = [:],
         environment: Environment = .system,
@@ -111,7 +113,7 @@ public actor SyncEngine {
         merge: [String: MergeFunction] = [:]
     ) async throws {
         (self.database, self.merge, self.zone) = (database, merge, zone)
-        self.transport = try transport ?? HTTPTransport(url: server)
+        self.transport = try transport ?? HTTPTransport(url: server, credentials: credentials)
         (self.environment, self.limits) = (environment, limits)
         commits = CommitObserver()
         let (newID, now) = (environment.newID, environment.now)

@@ -9,7 +9,8 @@ internal import TidemarkGzip
 extension HTTPExchange {
     /// What a failed exchange means, in words.
     func failure(_ error: any Error) -> TidemarkError {
-        switch error {
+        if let failure = tlsFailure(error) { return failure }
+        return switch error {
         case GzipError.truncated:
             address.unreachable("the answer ended too early")
         case GzipError.tooLarge(let bytesMax):
@@ -22,7 +23,12 @@ extension HTTPExchange {
         case is GzipError:
             address.foreign("damaged gzip")
         case let error as HTTPParserError where error != .invalidEOFState:
-            address.foreign("something else than HTTP")
+            address.foreign(
+                "something else than HTTP",
+                fix: address.isPlain
+                    ? "Check the address; if the server speaks TLS, begin it with https://."
+                    : "Check the address."
+            )
         default:
             address.unreachable(cause(error))
         }

@@ -2,6 +2,7 @@ internal import AsyncHTTPClient
 internal import Foundation
 internal import NIOCore
 internal import NIOHTTP1
+internal import NIOSSL
 internal import TidemarkCore
 internal import TidemarkGzip
 
@@ -37,6 +38,10 @@ struct HTTPExchange: Sendable {
     }
 
     let address: ServerAddress
+    /// What says who asks.
+    let credentials: Credentials
+    /// Whom to trust, if not whom the system trusts.
+    let tls: TLSConfiguration?
     /// The largest answer in JSON, decompressed, in bytes.
     let responseBytesMax: Int
 
@@ -52,13 +57,19 @@ struct HTTPExchange: Sendable {
     ) async throws -> Value {
         do {
             let client = client ?? Self.client
-            let response = try await client.execute(request, deadline: .distantFuture)
-            guard [.ok, other].contains(response.status) else {
-                var refusal = try await refusal(response)
+            var token = try await credentials.token(for: .request)
+            var isLast = token == nil
+            while true {
+                let request = with(token, request)
+                let response = try await client.execute(request, deadline: .distantFuture)
+                if [.ok, other].contains(response.status) { return try await read(response) }
+                var refusal = try await refusal(response, hasToken: token != nil)
                 refusal.retryAfterSeconds = retryAfter(response)
-                throw refusal
+                guard response.status == .unauthorized, !isLast else { throw refusal }
+                let fresh = try await credentials.token(for: .refused)
+                guard let fresh, fresh != token else { throw refusal }
+                (token, isLast) = (fresh, true)
             }
-            return try await read(response)
         } catch let error as TidemarkError {
             throw error
         } catch {
@@ -67,6 +78,14 @@ struct HTTPExchange: Sendable {
             }
             throw failure(error)
         }
+    }
+
+    /// A request that says who asks, and whom its sender trusts.
+    private func with(_ token: String?, _ request: HTTPClientRequest) -> HTTPClientRequest {
+        var request = request
+        if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
+        if let tls { request.tlsConfiguration = tls }
+        return request
     }
 
     /// The body of an answer that must be a JSON object.
@@ -114,22 +133,41 @@ struct HTTPExchange: Sendable {
     }
 
     /// The error that an answer other than 200 stands for.
-    private func refusal(_ response: HTTPClientResponse) async throws -> TidemarkError {
-        let status = "\(response.status.code) \(response.status.reasonPhrase)"
+    private func refusal(
+        _ response: HTTPClientResponse,
+        hasToken: Bool
+    ) async throws -> TidemarkError {
         do {
             let body = try await body(of: response, bytesMax: Self.errorBytesMax)
             return try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError
-        } catch is DecodingError {
+        } catch {
+            guard !(error is CancellationError), !Task.isCancelled else {
+                throw CancellationError()
+            }
+            // These say it by their status, even if their words were cut off.
+            if let known = refusal(by: response, hasToken: hasToken) { return known }
+            guard error is DecodingError || error is GzipError else { throw error }
+            let status = "\(response.status.code) \(response.status.reasonPhrase)"
             return address.foreign("status \(status)", fix: advice(response))
-        } catch is GzipError {
-            return address.foreign("status \(status)", fix: advice(response))
-        } catch  where response.status == .payloadTooLarge && !Task.isCancelled {
-            // The server hung up on the rest of the upload before its words were read.
+        }
+    }
+
+    /// The error that a status stands for, whoever on the way it comes from.
+    private func refusal(by response: HTTPClientResponse, hasToken: Bool) -> TidemarkError? {
+        switch response.status {
+        case .unauthorized:
+            // `Basic realm="..."`: the first word is enough.
+            let scheme = response.headers.first(name: "WWW-Authenticate")
+                .map { String($0.prefix { $0.isASCII && $0.isLetter }) }
+            return address.signInNeeded(hasToken: hasToken, scheme: scheme)
+        case .forbidden: return address.notAllowed(hasToken: hasToken)
+        case .payloadTooLarge:
             return TidemarkError(
                 .tooLarge,
-                "\(address.hostAndPort) takes no request of this size (\(status)).",
+                "\(address.hostAndPort) takes no request of this size (413).",
                 fix: "Send less at a time, or have the server's limit raised."
             )
+        default: return nil
         }
     }
 
@@ -150,8 +188,10 @@ struct HTTPExchange: Sendable {
         case 502...504:
             return
                 "A proxy is there, but the server behind it is not: start it, or try again later."
-        case 401, 403, 407, 511:
+        case 407, 511:
             return "Something on the way wants a login: log in in a browser and try again."
+        case 400 where address.isPlain:
+            return "Check the address; if the server speaks TLS, begin it with https://."
         default:
             return "Check that the address is the server's, path included."
         }

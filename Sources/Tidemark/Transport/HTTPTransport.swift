@@ -2,6 +2,7 @@ internal import AsyncHTTPClient
 internal import Foundation
 internal import NIOCore
 internal import NIOHTTP1
+internal import NIOSSL
 public import TidemarkCore
 internal import TidemarkGzip
 
@@ -28,14 +29,38 @@ public struct HTTPTransport: Transport {
     ///   - url: Starts with `http://` or `https://`; a path stands before the server's own paths.
     ///   - limits: What this device takes, above all ``TidemarkCore/Limits/responseBytesMax``.
     ///   - snapshotBytesMax: The largest snapshot that this device takes, decompressed.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a URL that is none of these.
+    ///   - credentials: What says who asks.
+    ///   - certificateAuthorities: The path of a PEM file of those to trust in place of the
+    ///     system's; read once.
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a URL that is none of these, and
+    ///   for credentials that others could read on the way, over `http` to another machine;
+    ///   ``TidemarkCore/ErrorCode/unusableFile`` for a file without certificates.
     public init(
         url: String,
         limits: Limits = .standard,
-        snapshotBytesMax: Int = HTTPTransport.snapshotBytesMaxDefault
+        snapshotBytesMax: Int = HTTPTransport.snapshotBytesMaxDefault,
+        credentials: Credentials = .none,
+        certificateAuthorities: String? = nil
     ) throws(TidemarkError) {
         address = try ServerAddress(url)
-        exchange = HTTPExchange(address: address, responseBytesMax: limits.responseBytesMax)
+        guard credentials.isNone || !address.isReadableOnTheWay else {
+            throw TidemarkError(
+                .invalidArgument,
+                "The token would travel to \(address.hostAndPort) for everybody on the way to read.",
+                fix:
+                    "Use https:// for a server on another machine, or give no token (TIDEMARK_TOKEN, --token-file)."
+            )
+        }
+        var tls: TLSConfiguration?
+        if let certificateAuthorities {
+            tls = try CertificateAuthorities.configuration(trusting: certificateAuthorities)
+        }
+        exchange = HTTPExchange(
+            address: address,
+            credentials: credentials,
+            tls: tls,
+            responseBytesMax: limits.responseBytesMax
+        )
         self.snapshotBytesMax = snapshotBytesMax
     }
 

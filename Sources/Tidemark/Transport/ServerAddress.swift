@@ -7,6 +7,10 @@ struct ServerAddress: Hashable, Sendable {
     private let base: String
     /// The host and the port, for people.
     let hostAndPort: String
+    /// Whether what is sent can be read on the way: over `http` to another machine.
+    let isReadableOnTheWay: Bool
+    /// Whether the URL begins with `http://`.
+    let isPlain: Bool
 
     /// Checks a URL as a person wrote it.
     init(_ url: String) throws(TidemarkError) {
@@ -27,6 +31,8 @@ struct ServerAddress: Hashable, Sendable {
         guard (1...65_535).contains(port), let string = parts.string else {
             throw Self.invalid(url, "has a port that does not exist")
         }
+        isPlain = scheme == "http"
+        isReadableOnTheWay = isPlain && !Loopback.contains(host)
         base = String(string.reversed().drop { $0 == "/" }.reversed())
         hostAndPort =
             host.contains(":") && !host.hasPrefix("[") ? "[\(host)]:\(port)" : "\(host):\(port)"
@@ -59,11 +65,41 @@ struct ServerAddress: Hashable, Sendable {
 
 extension ServerAddress {
     /// The server cannot be reached, or the connection to it broke.
-    func unreachable(_ cause: String) -> TidemarkError {
+    func unreachable(
+        _ cause: String,
+        fix: String = "Check the network and the address."
+    ) -> TidemarkError {
         TidemarkError(
             .unreachable,
             "Cannot reach \(hostAndPort): \(cause).",
-            fix: "Check the network and the address. Changes made here are kept, and sent later."
+            fix: "\(fix) \(Self.comfort)"
+        )
+    }
+
+    private static let comfort = "Changes made here are kept, and sent later."
+
+    /// A server, or a proxy before it, answered 401.
+    func signInNeeded(hasToken: Bool, scheme: String?) -> TidemarkError {
+        let isBearer = scheme.map { $0.lowercased() == "bearer" } ?? true
+        let asks =
+            isBearer ? "" : " It asks for \(scheme ?? ""); a device sends bearer tokens only."
+        return TidemarkError(
+            .signInNeeded,
+            hasToken
+                ? "\(hostAndPort) does not accept the token of this device (401).\(asks)"
+                : "\(hostAndPort) accepts nobody without a token, and this device has none (401).\(asks)",
+            fix:
+                "Sign in\(hasToken ? " again" : ""), or give a \(hasToken ? "valid " : "")token by TIDEMARK_TOKEN or --token-file. \(Self.comfort)"
+        )
+    }
+
+    /// A server, or a proxy before it, answered 403.
+    func notAllowed(hasToken: Bool) -> TidemarkError {
+        TidemarkError(
+            .notAllowed,
+            "\(hostAndPort) does not let this device in (403)\(hasToken ? ", whose token it knows" : "").",
+            fix:
+                "Ask who runs the server for access, or sign in as somebody who has it. \(Self.comfort)"
         )
     }
 

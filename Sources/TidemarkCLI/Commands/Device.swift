@@ -28,11 +28,12 @@ extension Device {
         @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
         @Argument(help: "The file to make.") var file: String
         @Option(help: "The zone.") var zone = "main"
+        @OptionGroup var access: ServerAccess
 
         func run() async throws {
             try await Terminal.runInOrder {
                 let started = ContinuousClock.now
-                try await Download(url: url, zone: zone).run {
+                try await Download(url: url, zone: zone, access: access).run {
                     try await $0.join(path: file, progress: $1)
                 } saying: {
                     "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: started)) s"
@@ -69,6 +70,7 @@ extension Device {
                 valueName: "seconds"
             )
         ) var every = 2.0
+        @OptionGroup var access: ServerAccess
 
         func validate() throws {
             guard (0.001...86_400).contains(every) else {
@@ -78,7 +80,7 @@ extension Device {
 
         func run() async throws {
             try await Terminal.runInOrder {
-                let device = try await OpenDevice(file)
+                let device = try await OpenDevice(file, access: access)
                 if watch { await device.engine.listen() }
                 var pace = Pace(interval: .seconds(every), first: .seconds(min(every, 1)))
                 var told: PushedChange?
@@ -86,7 +88,7 @@ extension Device {
                     do {
                         try await round(device, told)
                         pace.succeeded()
-                    } catch let error as TidemarkError where watch && error.recovery == .retry {
+                    } catch let error as TidemarkError where watch && isPassing(error) {
                         Terminal.note("tidemark: \(error.message) Trying again.")
                         pace.failed(retryAfterSeconds: error.retryAfterSeconds)
                     }
@@ -98,6 +100,11 @@ extension Device {
                     }
                 } while watch
             }
+        }
+
+        /// Whether an error can be over by the next round, in which the edits are sent.
+        private func isPassing(_ error: TidemarkError) -> Bool {
+            [.retry, .signIn].contains(error.recovery)
         }
 
         @Flag(help: "Go on although most of the records here would be deleted.")

@@ -17,11 +17,12 @@ extension Device {
         )
         @Argument(help: "The damaged file.") var damaged: String
         @Argument(help: "The file to make.") var file: String
+        @OptionGroup var access: ServerAccess
 
         func run() async throws {
             try await Terminal.runInOrder {
                 let place = try SyncEngine.membership(ofFileAt: damaged)
-                try await Download(url: place.server, zone: place.zone).run {
+                try await Download(url: place.server, zone: place.zone, access: access).run {
                     try await $0.rescue(path: file, damaged: damaged, progress: $1)
                 } saying: {
                     "\(file) has everything of \(damaged) that waits: \($0.pendingChangeSets) change set(s), "

@@ -20,6 +20,7 @@ struct DigestCommand: AsyncParsableCommand {
     )
     @Argument(help: "A SQLite file, or a server's URL.") var source: String
     @Flag(help: "Print JSON.") var json = false
+    @OptionGroup var access: ServerAccess
 
     func run() async throws {
         try await Terminal.run {
@@ -33,7 +34,7 @@ struct DigestCommand: AsyncParsableCommand {
 
     private func compute() async throws -> ZoneDigest {
         if source.hasPrefix("http://") || source.hasPrefix("https://") {
-            return try await HTTPTransport(url: source).digest(zone: "main")
+            return try await access.transport(to: source).digest(zone: "main")
         }
         guard FileManager.default.fileExists(atPath: source) else {
             throw TidemarkError(

@@ -23,6 +23,7 @@ struct SchemaCommand: AsyncParsableCommand {
     )
     @Argument(help: "A SQLite file, or a server's URL.") var source: String
     @Flag(help: "Print JSON.") var json = false
+    @OptionGroup var access: ServerAccess
 
     func run() async throws {
         try await Terminal.run {
@@ -48,7 +49,7 @@ struct SchemaCommand: AsyncParsableCommand {
     }
 
     private func showServer() async throws {
-        let answer = try await HTTPTransport(url: source).schema(zone: "main")
+        let answer = try await access.transport(to: source).schema(zone: "main")
         let object = try JSONSerialization.jsonObject(with: Data(answer)) as? [String: Any] ?? [:]
         if json { return try Terminal.json(object: object) }
         try show(shape: object["shape"] as? [String] ?? [])

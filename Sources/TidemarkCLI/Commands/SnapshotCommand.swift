@@ -37,6 +37,7 @@ struct SnapshotCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url"))
     var server: String?
     @OptionGroup var policies: PolicyOptions
+    @OptionGroup var access: ServerAccess
 
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
 
@@ -52,7 +53,7 @@ struct SnapshotCommand: AsyncParsableCommand {
     func run() async throws {
         try await Terminal.runInOrder {
             if isURL {
-                return try await Download(url: source, zone: zone).run {
+                return try await Download(url: source, zone: zone, access: access).run {
                     try await $0.ship(path: out, progress: $1)
                 } saying: {
                     summary($0)

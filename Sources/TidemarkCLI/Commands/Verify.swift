@@ -25,6 +25,7 @@ struct Verify: AsyncParsableCommand {
     @Argument(help: "A device's file, or a zone's.") var file: String
     @Flag(help: "Replace what differs.") var repair = false
     @Flag(help: "Print JSON.") var json = false
+    @OptionGroup var access: ServerAccess
 
     func run() async throws {
         try await Terminal.run {
@@ -89,7 +90,7 @@ struct Verify: AsyncParsableCommand {
     }
 
     private func device() async throws -> Report {
-        let device = try await OpenDevice(file)
+        let device = try await OpenDevice(file, access: access)
         let books = try await device.engine.checkRows()
         var report = Report(
             kind: "device",
