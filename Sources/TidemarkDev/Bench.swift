@@ -15,7 +15,7 @@ struct Bench: AsyncParsableCommand {
 
               tidemark-dev bench
               tidemark-dev bench join push --rows 1000000
-              tidemark-dev bench swarm --store postgres://tidemark@localhost/postgres --json swarm.json
+              tidemark-dev bench swarm --store postgres://app@localhost/postgres --json swarm.json
               tidemark-dev bench growth --sizes 10000,1000000,10000000 --plots Docs/Plots
 
             A release build measures something: swift build -c release.

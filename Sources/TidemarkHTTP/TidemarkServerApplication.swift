@@ -22,6 +22,8 @@ public struct TidemarkServerApplication: Sendable {
     private static let uploadDurationMax = Duration.seconds(300)
     /// How long requests in progress may go on once no more are taken.
     private static let shutdownDurationMax = Duration.seconds(30)
+    /// How long the store may take to answer a check of `/readyz`.
+    private static let storePatience = Duration.seconds(3)
     /// The connections served at a time besides those of listeners; more wait in the system's
     /// queue.
     private static let syncsMax = 4_096
@@ -47,7 +49,7 @@ public struct TidemarkServerApplication: Sendable {
     ///   - limits: What the server takes, above all ``TidemarkCore/Limits/requestBytesMax``.
     ///   - drain: How long requests are still taken after the signal to stop, while `/readyz`
     ///     says that the server stops, so that load balancers send them elsewhere.
-    ///   - clock: Measures the drain.
+    ///   - clock: Measures the drain, and how long the store takes to answer `/readyz`.
     ///   - metrics: Told of every request.
     ///   - exposition: What `GET /metrics` answers, in the text format of Prometheus.
     ///   - logger: Told every request at level info, and every defect at level error.
@@ -74,7 +76,8 @@ public struct TidemarkServerApplication: Sendable {
     /// finish.
     ///
     /// - Parameters:
-    ///   - stopsOnSignals: Whether SIGINT and SIGTERM end it.
+    ///   - stopsOnSignals: Whether SIGINT, SIGTERM and SIGHUP end it; each is named in the log, at
+    ///     level warning.
     ///   - onListening: Called once, with the port, when connections are taken.
     /// - Throws: ``TidemarkCore/TidemarkError`` when it cannot listen there.
     public func run(
@@ -90,7 +93,7 @@ public struct TidemarkServerApplication: Sendable {
             onListening: onListening
         )
         let signals = await UnixSignalsSequence(
-            trapping: stopsOnSignals ? [.sigint, .sigterm] : []
+            trapping: stopsOnSignals ? StopSignals.trapped() : []
         )
         var configuration = ServiceGroupConfiguration(
             // The last one stops first: listeners have to go before their connections can end.
@@ -124,7 +127,8 @@ public struct TidemarkServerApplication: Sendable {
     ) async throws {
         for await signal in signals {
             readiness.stop()
-            logger.notice("stopping", metadata: ["signal": "\(signal)", "drain": "\(drain)"])
+            // Whoever finds the process gone looks for the reason in a log without details.
+            logger.warning("stopping", metadata: ["signal": "\(signal)", "drain": "\(drain)"])
             if drain > .zero { try await clock.sleep(for: drain) }
             await group.triggerGracefulShutdown()
             return
@@ -178,6 +182,7 @@ public struct TidemarkServerApplication: Sendable {
             service: service,
             bodyReader: bodyReader,
             readiness: readiness,
+            storeCheck: StoreCheck(service, patience: Self.storePatience, clock: clock),
             exposition: exposition
         ).add(to: router)
         return router

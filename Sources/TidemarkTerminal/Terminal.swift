@@ -8,12 +8,21 @@ internal import TidemarkSQLite
 package enum Terminal {
     /// Writes a line to standard output, at once.
     package static func line(_ text: String = "") {
-        FileHandle.standardOutput.write(Data((text + "\n").utf8))
+        write(text, to: .standardOutput)
     }
 
     /// Writes a line to standard error.
     package static func note(_ text: String) {
-        FileHandle.standardError.write(Data((text + "\n").utf8))
+        write(text, to: .standardError)
+    }
+
+    /// Lets the process go on when nobody reads what it says any more: a server whose log was piped
+    /// into a program that has ended still serves.
+    package static func outliveReaders() { signal(SIGPIPE, SIG_IGN) }
+
+    private static func write(_ text: String, to file: FileHandle) {
+        // There is nobody left to be told that nobody reads.
+        try? file.write(contentsOf: Data((text + "\n").utf8))
     }
 
     /// Writes a value as indented JSON to standard output.

@@ -145,6 +145,83 @@ extension IntegrationTests {
             try await server.program.killed()
         }
 
+        @Test(arguments: [(SIGTERM, "SIGTERM"), (SIGINT, "SIGINT"), (SIGHUP, "SIGHUP")])
+        func `a server that is told to stop says by which signal`(signal: Int32, name: String)
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            server.program.signalled(signal)
+            let result = try await server.program.finished()
+            #expect(result.status == 0, "\(result.errors)")
+            #expect(result.errors.contains("stopping"), "\(result.errors)")
+            #expect(result.errors.contains(name), "\(result.errors)")
+        }
+
+        @Test func `a server started by nohup goes on when the terminal is closed`() async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let tidemark = Workshop.programs.appending(path: "tidemark").path
+            let script = #"trap "" HUP; exec "$0" "$@""#
+            let program = try workshop.start(
+                "sh",
+                [
+                    "-c", script, tidemark, "serve", workshop.path("zone.sqlite"), "--listen",
+                    "127.0.0.1:0",
+                ]
+            )
+            let url = try #require(
+                try await program.line(with: "listening on ").split(separator: " ").last
+            )
+            program.signalled(SIGHUP)
+            // A signal that is not ignored ends the server before it answers the second time.
+            for _ in 0..<2 {
+                #expect(try await workshop.run("curl", "-s", "\(url)/healthz").output == "ok\n")
+            }
+            program.signalled(SIGTERM)
+            let result = try await program.finished()
+            #expect(result.status == 0 && result.errors.contains("SIGTERM"), "\(result.errors)")
+        }
+
+        @Test func `a server whose output nobody reads any more goes on`() async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let first = try await workshop.serve("zone.sqlite")
+            try await first.stopped()
+            // Its port is free again. All that the second server says goes to a program that has
+            // ended.
+            let inner = #"'echo $$ > pid; exec "$0" "$@" 2>&1'"#
+            let script = #"sh -c \#(inner) "$0" "$@" | true"#
+            let shell = try workshop.start(
+                "sh",
+                [
+                    "-c", script, Workshop.programs.appending(path: "tidemark").path, "serve",
+                    workshop.path("zone.sqlite"),
+                    "--listen", "127.0.0.1:\(first.port)", "--verbose",
+                ]
+            )
+            var answer = ""
+            while answer != "ok\n", !shell.isFinished {
+                answer = try await workshop.run("curl", "-s", "\(first.url)/healthz").output
+            }
+            let again = try await workshop.run("curl", "-s", "\(first.url)/healthz").output
+            #expect(again == "ok\n", "the server is gone")
+            let metrics = try await workshop.run(
+                "curl",
+                "-s",
+                "-X",
+                "POST",
+                "-d",
+                "{}",
+                "\(first.url)/sync"
+            )
+            #expect(metrics.output.contains("maxRevision"))
+            let pid = try await workshop.run("cat", workshop.path("pid")).output
+            _ = try await workshop.run("kill", pid.trimmingCharacters(in: .whitespacesAndNewlines))
+            try await shell.finished()
+        }
+
         @Test func `a server shows its metrics and does not log what travels`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)

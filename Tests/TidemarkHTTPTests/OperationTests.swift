@@ -93,6 +93,30 @@ import TidemarkTestSupport
         }
     }
 
+    @Test func `a store that stalls is told within the bound, by one question however many ask`()
+        async throws
+    {
+        let (service, clock) = (ScriptedService(), StoppedClock())
+        try await TestServer.run(service, clock: clock) { server in
+            service.stall()
+            async let first = server.send(.GET, "/readyz")
+            await clock.untilSomebodySleeps()
+            clock.advance(by: .seconds(3))
+            let answer = try await first
+            #expect(answer.status == 503)
+            #expect(
+                try answer.error.message
+                    == "The store does not answer: It has not answered for 3 s."
+            )
+            // Nobody waits for what is late, and nothing more is asked.
+            for _ in 0..<20 { #expect(try await server.send(.GET, "/readyz").status == 503) }
+            #expect(service.probes == 1)
+            service.goOn()
+            while try await server.send(.GET, "/readyz").status != 200 { await Task.yield() }
+            #expect(service.probes == 2)
+        }
+    }
+
     @Test func `D2: who listens is counted until they are gone`() throws {
         let registry = PrometheusRegistry()
         let fanOut = FanOut(metrics: ServerMetrics(factory: registry))

@@ -13,6 +13,14 @@ final class ScriptedService: SyncService {
     private let failure = NIOLockedValueBox<(any Error)?>(nil)
     private let releaseEvents = AsyncStream.makeStream(of: SnapshotFile.self)
 
+    private struct Stall {
+        var isStalled = false
+        var probes = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let stalled = NIOLockedValueBox(Stall())
+
     /// One request that reached the service.
     struct Call: Hashable {
         let zone: String
@@ -72,7 +80,36 @@ final class ScriptedService: SyncService {
     func schema(zone: String) async throws -> [UInt8] { Array("{}".utf8) }
 
     func probe() async throws {
+        let isStalled = stalled.withLockedValue { state in
+            state.probes += 1
+            return state.isStalled
+        }
+        if isStalled {
+            await withCheckedContinuation { continuation in
+                let goesOn = stalled.withLockedValue { state in
+                    if state.isStalled { state.waiting.append(continuation) }
+                    return !state.isStalled
+                }
+                if goesOn { continuation.resume() }
+            }
+        }
         if let failure = failure.withLockedValue({ $0 }) { throw failure }
+    }
+
+    /// How often the store was asked whether it answers.
+    var probes: Int { stalled.withLockedValue(\.probes) }
+
+    /// Lets the store answer nobody from now on.
+    func stall() { stalled.withLockedValue { $0.isStalled = true } }
+
+    /// Lets the store answer again, also those who wait.
+    func goOn() {
+        let waiting = stalled.withLockedValue { state in
+            defer { state.waiting = [] }
+            state.isStalled = false
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
     }
 
     /// Lets the store fail from now on, or answer again.

@@ -23,9 +23,9 @@ struct Serve: AsyncParsableCommand {
 
               tidemark serve chinook.sqlite
               tidemark serve --schema schema.sql --data ./data --listen 127.0.0.1:9000
-              tidemark serve --store postgres://tidemark@localhost/app --schema schema.sql
-              tidemark serve --store postgres://tidemark@localhost/app --adopt
-              tidemark serve chinook.sqlite --store postgres://tidemark@localhost/app
+              tidemark serve --store postgres://app@localhost/app --schema schema.sql
+              tidemark serve --store postgres://app@localhost/app --adopt
+              tidemark serve chinook.sqlite --store postgres://app@localhost/app
             """
     )
 
@@ -185,6 +185,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
+        Terminal.outliveReaders()
         try await Terminal.run {
             let address = try ListenAddress(listen)
             try address.requireLoopback()

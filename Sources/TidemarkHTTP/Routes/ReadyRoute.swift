@@ -2,17 +2,16 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import TidemarkCore
-internal import TidemarkServer
 
 /// `GET /readyz`: whether the server wants requests and its store answers.
 ///
 /// `/healthz` says whether the process is to be started anew; this, whether it is to be left in
 /// peace for a while.
 struct ReadyRoute {
-    let service: any SyncService
+    let store: StoreCheck
     let readiness: Readiness
 
-    /// Answers one request.
+    /// Answers one request, within the bound of ``StoreCheck``.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
         -> Response
     {
@@ -25,7 +24,7 @@ struct ReadyRoute {
             )
         }
         do {
-            try await service.probe()
+            try await store.run()
         } catch let error as TidemarkError {
             throw notReady("The store does not answer: \(error.message)", fix: error.fix)
         } catch {

@@ -22,6 +22,7 @@ struct RouteTable {
     let service: any SyncService
     let bodyReader: BodyReader
     let readiness: Readiness
+    let storeCheck: StoreCheck
     let exposition: @Sendable () -> String
 
     /// Adds every route to a router.
@@ -42,7 +43,7 @@ struct RouteTable {
             add("\(prefix)/digest", to: router, get: digest.answer)
         }
         add("/healthz", to: router, get: HealthRoute().answer)
-        let ready = ReadyRoute(service: service, readiness: readiness)
+        let ready = ReadyRoute(store: storeCheck, readiness: readiness)
         add("/readyz", to: router, get: ready.answer)
         add("/metrics", to: router, get: MetricsRoute(exposition: exposition).answer)
     }
