@@ -38,7 +38,7 @@ free_port() {
 }
 
 make_cluster() {
-    run initdb -D "$data" -U tidemark -A trust -E UTF8 --no-locale -N >"$folder/initdb.log" 2>&1 ||
+    run initdb -D "$data" -U app -A trust -E UTF8 --no-locale -N >"$folder/initdb.log" 2>&1 ||
         { cat "$folder/initdb.log" >&2; return 1; }
     # A test kills processes, not the machine: what the system has in memory survives.
     cat >>"$data/postgresql.conf" <<CONF
@@ -70,4 +70,4 @@ case $1 in
     stop) stop; exit ;;
     *) echo "postgres.sh: start, crash or stop" >&2; exit 64 ;;
 esac
-echo "postgres://tidemark@127.0.0.1:$(sed -n 's/^port = //p' "$data/postgresql.conf" | tail -n 1)/postgres"
+echo "postgres://app@127.0.0.1:$(sed -n 's/^port = //p' "$data/postgresql.conf" | tail -n 1)/postgres"

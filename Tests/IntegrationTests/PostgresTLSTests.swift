@@ -102,7 +102,7 @@ private struct TLSYard {
 
     /// The arguments of a server on the database, by a URL with a password and `options`.
     func arguments(_ options: String) -> [String] {
-        let address = database.replacing("tidemark@", with: "tidemark:\(Self.secret)@")
+        let address = database.replacing("app@", with: "app:\(Self.secret)@")
         return [
             "serve", "--store", "\(address)?\(options)", "--schema", workshop.path("s.sql"),
             "--listen", "127.0.0.1:0",

@@ -27,9 +27,7 @@ package final class OtherProgram: Sendable {
         try await run { [link] in
             try link.open(address).execute(
                 """
-                RESET tidemark.engine; RESET idle_in_transaction_session_timeout;
-                -- The tests' role has the name of the schema of the bookkeeping.
-                SET search_path = public
+                RESET tidemark.engine; RESET idle_in_transaction_session_timeout
                 """
             )
         }

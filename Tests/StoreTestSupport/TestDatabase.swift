@@ -25,6 +25,23 @@ package struct TestDatabase: Sendable {
         try await connect().execute("BEGIN; \(sql); COMMIT")
     }
 
+    /// Has ids given one after another, as the embedded store does: a sequence leaves out those of
+    /// a transaction that was rolled back.
+    package func dropIdentities() async throws {
+        try await writeOutside(
+            """
+            DO $$ DECLARE one record; BEGIN
+                FOR one IN SELECT attrelid::regclass AS tbl, quote_ident(attname) AS col FROM pg_attribute
+                    WHERE attidentity = 'd' AND attrelid IN
+                        (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
+                LOOP
+                    EXECUTE format('ALTER TABLE %s ALTER COLUMN %s DROP IDENTITY', one.tbl, one.col);
+                END LOOP;
+            END $$
+            """
+        )
+    }
+
     /// Has tables read by their indexes on connections that are made from now on.
     package func forbidScans() async throws {
         let admin = try await connect()

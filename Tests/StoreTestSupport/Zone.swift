@@ -27,7 +27,8 @@ package final class Zone: Sendable {
     package let service: any SyncService
     private let folder: URL
     private let path: String
-    private let database: TestDatabase?
+    /// The database of a zone in PostgreSQL.
+    package let database: TestDatabase?
 
     /// Makes the tables and rows of `sql`, and serves them; the rows are revision 1.
     package init(

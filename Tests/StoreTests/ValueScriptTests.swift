@@ -35,6 +35,7 @@ import TidemarkTestSupport
             epoch: epoch,
             now: now
         )
+        try await postgres.database?.dropIdentities()
         var (answered, conflicts, refused) = (0, 0, 0)
         for number in 0..<40 {
             let request = script.request(at: try await embedded.revision())

@@ -86,6 +86,7 @@ private struct Replay {
         options.now = { Journal.now }
         self.options = options
         store = try await PostgresStore(options)
+        try await database.dropIdentities()
     }
 
     /// - Returns: How the answer differs; nil when it does not.
@@ -134,6 +135,7 @@ private struct Replay {
         options.schemaSQL = schemaSQL
         let node = try await PostgresStore(options)
         await node.close()
+        try await database.dropIdentities()
         if !backfill.isEmpty { try await database.writeOutside(backfill) }
         return node.made.isEmpty ? "nothing was made" : nil
     }

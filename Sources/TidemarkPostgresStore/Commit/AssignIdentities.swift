@@ -65,25 +65,53 @@ extension PostgresTransaction {
         try staged.give(ids, to: stored.table, in: .one(ord))
     }
 
+    /// How far a sequence may lie behind the ids of the rows to be drawn past them.
+    private static let sequenceLagMax: Int64 = 100_000
+
     /// Draws ids from a table's sequence.
+    ///
+    /// Programs may have inserted rows with ids of their own, which the sequence does not know. The
+    /// ids drawn are beyond all of them; where a program uses ids far ahead, such as a range of its
+    /// own, they are only such as no row has or had.
     func draw(_ count: Int, from stored: PostgresTable) throws -> [Int64] {
-        try pg.query(
-            "SELECT nextval($1::regclass) FROM generate_series(1, $2::int)",
-            [stored.sequence, "\(count)"]
-        ).map { $0.integer(0) ?? 0 }
+        let id = stored.column(stored.table.key[0], "t")
+        var (ids, wanted) = ([Int64](), count)
+        while ids.count < count {
+            let drawn = try pg.query(
+                """
+                WITH drawn AS MATERIALIZED (
+                    SELECT nextval($3::regclass) AS id FROM generate_series(1, $4::int))
+                SELECT d.id, n.next, EXISTS (
+                    SELECT 1 FROM \(stored.name) AS t WHERE \(stored.inZone("t")) AND \(id) = d.id)
+                    OR EXISTS (SELECT 1 FROM tidemark.log AS l
+                        WHERE l.zone = $1 AND l.tbl = $2 AND l.key = d.id::text)
+                FROM drawn AS d CROSS JOIN (SELECT \(next(stored)) AS next) AS n
+                """,
+                [zoneName, stored.table.name, stored.sequence, "\(wanted)"]
+            ).map { (id: $0.integer(0) ?? 0, next: $0.integer(1) ?? 1, isTaken: $0.isTrue(2)) }
+            guard let first = drawn.first else { break }
+            let lag = first.next - first.id
+            let isNear = lag <= Self.sequenceLagMax
+            ids += drawn.filter { isNear ? $0.id >= $0.next : !$0.isTaken }.map(\.id)
+            let passed = isNear ? max(0, Int(lag) - drawn.count) : min(wanted, 10_000)
+            wanted = count - ids.count + passed
+        }
+        return Array(ids.prefix(count))
     }
 
     /// The next id of a table that has no sequence.
     func nextIdentity(_ stored: PostgresTable) throws -> Int64 {
+        try pg.integer("SELECT \(next(stored))", [zoneName, stored.table.name]) ?? 1
+    }
+
+    /// The id after all that a zone's rows have, or had.
+    private func next(_ stored: PostgresTable) -> String {
         let id = stored.column(stored.table.key[0], "t")
-        return try pg.integer(
-            """
-            SELECT greatest(
+        return """
+            greatest(
                 (SELECT next FROM tidemark.identity WHERE zone = $1 AND tbl = $2),
-                (SELECT max(\(id)) + 1 FROM \(stored.name) AS t WHERE \(stored.inZone("t"))), 1)
-            """,
-            [zoneName, stored.table.name]
-        ) ?? 1
+                (SELECT max(\(id))::bigint + 1 FROM \(stored.name) AS t WHERE \(stored.inZone("t"))), 1)
+            """
     }
 
     /// Keeps which ids a change set's new records were given.

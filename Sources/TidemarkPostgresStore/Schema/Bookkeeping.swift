@@ -53,6 +53,12 @@ enum Bookkeeping {
         UPDATE tidemark.served SET layout = \(layout) WHERE layout = 4;
         """
 
+    /// What a database lacks whose tables were made before they had identity columns; other nodes
+    /// go on beside it.
+    static let sinceIdentities = """
+        ALTER TABLE tidemark.served ADD COLUMN IF NOT EXISTS has_identities boolean NOT NULL DEFAULT false
+        """
+
     /// Rows are there only while their transaction lasts, so no crash has to bring them back.
     private static let pieces = """
         CREATE UNLOGGED TABLE IF NOT EXISTS tidemark.piece (
@@ -70,7 +76,8 @@ enum Bookkeeping {
             tables text NOT NULL,
             version bigint NOT NULL,
             catalogue text NOT NULL,
-            excluded text NOT NULL
+            excluded text NOT NULL,
+            has_identities boolean NOT NULL DEFAULT true
         );
         CREATE TABLE IF NOT EXISTS tidemark.unseen (tbl text COLLATE "C" NOT NULL);
         CREATE TABLE IF NOT EXISTS tidemark.zone (

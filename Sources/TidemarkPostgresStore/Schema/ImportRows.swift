@@ -18,7 +18,10 @@ struct ImportRows {
         try EngineConnection.prepare(db, schema: schema)
         try PostgresText.prepare(db, PostgresSchema(schema, tables))
         try pg.execute("SET CONSTRAINTS ALL DEFERRED")
-        for table in tables { try copy(table) }
+        for table in tables {
+            try copy(table)
+            if table.table.keyKind == .integer { try moveSequence(of: table) }
+        }
         try pg.execute("SET CONSTRAINTS ALL IMMEDIATE")
     }
 
@@ -49,6 +52,18 @@ struct ImportRows {
                 [batch["list"]]
             )
         }
+    }
+
+    /// Has new ids begin after those of the rows that were copied.
+    private func moveSequence(of table: PostgresTable) throws {
+        let key = table.table.key[0]
+        try pg.query(
+            """
+            SELECT setval(pg_get_serial_sequence($1, $2), max(\(SQLText.name(key)))) FROM \(table.name)
+            HAVING max(\(SQLText.name(key))) > 0
+            """,
+            [table.name, key]
+        )
     }
 
     private func kind(_ column: String, _ table: PostgresTable) -> String {

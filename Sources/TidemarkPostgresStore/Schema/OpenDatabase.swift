@@ -53,13 +53,15 @@ struct OpenDatabase {
         if isOlder { try pg.execute(Bookkeeping.sinceLayout4) }
         let isServed =
             try isMade && ServedRecord.load(pg, policies: options.policies) != nil
+        let isEarlier = try isServed && giveIdentities()
         let opened = try isServed ? (follow(), grow()) : (make(), [])
         let served = try opened.1.isEmpty ? opened.0 : follow()
-        if isOlder {
+        if isOlder || isEarlier {
             for table in served.tables.values { try pg.execute(CaptureTriggers.function(table)) }
         }
         for zone in options.zones { try add(zone, served) }
         if options.isRestored { try renewEpochs() }
+        try checkSearchPath(isNew: !isServed)
         return (served, opened.1)
     }
 
