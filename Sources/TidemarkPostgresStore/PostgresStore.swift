@@ -42,6 +42,8 @@ public final class PostgresStore: SyncService {
         public var policies: [String: ConflictPolicy] = [:]
         /// The bounds on requests and answers.
         public var limits = Limits.standard
+        /// How long a request waits for a row that another program holds, in milliseconds.
+        public var rowPatience = 1_000
         /// The most connections.
         public var connectionsMax = 8
         /// Where snapshots are built: a folder of this process's machine.

@@ -255,6 +255,7 @@ struct ApplyResponse {
         var events = try MapIdentities(db: db, schema: file.schema).map(
             answered.accepted.map(\.ord)
         )
+        try RespellKeys(db: db, schema: file.schema).take(answered.accepted.map(\.ord))
         let overruled = OverruledValues(db: db, now: Timestamp.text(now))
         let parking = ParkConflict(db: db, now: Timestamp.text(now))
         if !answered.accepted.isEmpty {

@@ -11,7 +11,7 @@ struct MapIdentities {
     let schema: SyncSchema
 
     /// The tables that know records by key; the last is put aside while an answer is applied.
-    private static let holders = [
+    static let holders = [
         "tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held",
     ]
 
@@ -98,7 +98,7 @@ struct MapIdentities {
     }
 
     /// The members of a bookkeeping table that hold columns of records.
-    private static let images = [
+    static let images = [
         "tidemark_outbox": ["attributes", "before"], "tidemark_base": ["image"],
         "tidemark_conflict_record": ["mine", "base"],
     ]

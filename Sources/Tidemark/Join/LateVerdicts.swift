@@ -64,6 +64,7 @@ struct LateVerdicts {
                 """
         )
         var events = try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
+        try RespellKeys(db: db, schema: schema).take(accepted.map { $0["ord"] })
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
         let (overruled, parking) = (
             OverruledValues(db: db, now: now), ParkConflict(db: db, now: now)

@@ -103,9 +103,11 @@ enum CaptureTriggers {
                     INSERT INTO tidemark.unseen SELECT \(table.literal)
                         WHERE NOT EXISTS (SELECT 1 FROM tidemark.unseen WHERE tbl = \(table.literal));
                 ELSIF TG_OP = 'INSERT' THEN
+                    \(refuseNaN(table, where: served("n")))
                     \(into) SELECT \(zone("n")), \(table.literal), \(key("n")), NULL, \(row("n")) FROM new_rows AS n WHERE \(served("n"));
                     \(zones("new_rows"))
                 ELSIF TG_OP = 'UPDATE' THEN
+                    \(refuseNaN(table, where: served("n")))
                     \(into) SELECT coalesce(o.z, n.z), \(table.literal), coalesce(o.k, n.k), o.r, n.r
                     FROM (SELECT \(zone("o")) AS z, \(key("o")) AS k, \(row("o")) AS r FROM old_rows AS o WHERE \(served("o"))) AS o
                     FULL JOIN (SELECT \(zone("n")) AS z, \(key("n")) AS k, \(row("n")) AS r FROM new_rows AS n WHERE \(served("n"))) AS n
@@ -122,6 +124,24 @@ enum CaptureTriggers {
                 END IF;
                 RETURN NULL;
             END $$;
+            """
+    }
+
+    /// Refuses new rows with NaN in a column that is NOT NULL: SQLite keeps no NaN but as NULL, so
+    /// no device could hold the row, and none could go on behind it.
+    private static func refuseNaN(_ table: PostgresTable, where isServed: String) -> String {
+        let columns = table.table.columns.filter {
+            table.kind($0.name) == .real && ($0.isNotNull || table.table.key.contains($0.name))
+        }.map { SQLText.name($0.name) }
+        guard !columns.isEmpty else { return "" }
+        let isNaN = columns.map { "n.\($0) = 'NaN'" }.joined(separator: " OR ")
+        let names = columns.joined(separator: " or ").replacing("'", with: "''")
+        return """
+            IF EXISTS (SELECT 1 FROM new_rows AS n WHERE (\(isNaN)) AND \(isServed)) THEN
+                        RAISE EXCEPTION USING ERRCODE = 'check_violation',
+                            MESSAGE = 'NaN in \(names), which is NOT NULL: no device of Tidemark can hold the row',
+                            HINT = 'Write a number, or drop NOT NULL.';
+                    END IF;
             """
     }
 

@@ -178,22 +178,4 @@ extension PostgresTransaction {
             )
         }
     }
-
-    /// A value that fits the column's type and equals no other record's.
-    ///
-    /// A reference that follows its parent to NULL would not come back.
-    private func parked(_ table: PostgresTable, _ column: SyncedTable.Column) -> String {
-        let isReferenced = schema.references(to: table.table.name).contains {
-            $0.reference.parentColumns.contains(column.name)
-        }
-        guard column.isNotNull || isReferenced else { return "NULL" }
-        let type = table.type(column.name)
-        return switch table.kind(column.name) {
-        case .integer: "(-2000000000 - s.rec)::\(type)"
-        case .real: "(-9007199254740992 + s.rec)::\(type)"
-        case .bytes: "convert_to('tidemark parked ' || s.rec, 'UTF8')"
-        case .boolean: table.column(column.name, "t")
-        case .text, .mixed: "('tidemark parked ' || s.rec)::\(type)"
-        }
-    }
 }

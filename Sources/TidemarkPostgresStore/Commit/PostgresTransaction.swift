@@ -24,6 +24,8 @@ final class PostgresTransaction: StoreTransaction {
     /// The zone as this transaction has made it; written when it ends.
     var state: ZoneState
     var notes: Int64
+    /// Who held rows that were needed, for the log.
+    var holders: [RowHolder] = []
     /// Whether nothing was done, so that there is nothing to commit.
     var isVoid = false
     let adopted: Int64
@@ -55,6 +57,8 @@ final class PostgresTransaction: StoreTransaction {
     /// With `isPatient`, tables that somebody has altered may be served as they were until somebody
     /// can follow.
     ///
+    /// `rowPatience` is how long it waits for a row that another program holds, in milliseconds.
+    ///
     /// - Throws: `unknownZone` when there is none of that name; ``TablesAltered``.
     init(
         _ pg: PostgresConnection,
@@ -63,11 +67,12 @@ final class PostgresTransaction: StoreTransaction {
         served: PostgresSchema,
         isPatient: Bool = false,
         question: GroupQuestion? = nil,
+        rowPatience: Int,
         now: Int64
     ) throws {
         (self.pg, zoneName, self.now, self.served) = (pg, zone, now, served)
         guard !zone.utf8.contains(0) else { throw Self.unknownZone }
-        let results = try Self.begin(pg, zone, served, question)
+        let results = try Self.begin(pg, zone, served, question, rowPatience: rowPatience)
         let rows = results[1]
         guard !rows.isEmpty else { throw Self.unknownZone }
         let position = CataloguePosition(results[2])
@@ -75,7 +80,7 @@ final class PostgresTransaction: StoreTransaction {
             position == served.position || isPatient && position.version == served.position.version
         else { throw TablesAltered() }
         try pg.prepareAnew(for: position)
-        facts = GroupFacts(question, results.dropFirst(3))
+        facts = GroupFacts(question, results.dropFirst(4))
         let row = rows[0]
         state = ZoneState(
             epoch: row.text(0),
@@ -95,7 +100,8 @@ final class PostgresTransaction: StoreTransaction {
         _ pg: PostgresConnection,
         _ zone: String,
         _ served: PostgresSchema,
-        _ question: GroupQuestion?
+        _ question: GroupQuestion?,
+        rowPatience: Int
     ) throws -> [PostgresRows] {
         do {
             return try pg.run(
@@ -112,6 +118,8 @@ final class PostgresTransaction: StoreTransaction {
                     ),
                     // Asked when the lock is there: whoever follows holds it too.
                     CataloguePosition.statement(of: served.namespace, zone: zone),
+                    // The zone is waited for longer than a row.
+                    PostgresStatement("SET LOCAL lock_timeout = \(rowPatience)"),
                 ] + (question?.statements(zone: zone, shape: served.shape) ?? [])
             )
         } catch var failure as PostgresFailure {
@@ -190,13 +198,15 @@ final class PostgresTransaction: StoreTransaction {
     func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
         do {
             return .success(try undoable(body))
+        } catch let failure as PostgresFailure where pg.isUsable && failure.state == "55P03" {
+            return .failure(try heldByOthers())
         } catch  where pg.isUsable && !Self.endsTransaction(error) {
             return .failure(error)
         }
     }
 
     /// Whether an error concerns everybody whose requests share the transaction: the database is
-    /// gone or full, a lock was not to be had, or another program was in the way.
+    /// gone or full, or another program was in the way.
     private static func endsTransaction(_ error: any Error) -> Bool {
         if error is Overtaken { return true }
         guard let failure = error as? PostgresFailure else { return false }

@@ -8,9 +8,10 @@ import TidemarkStore
 /// PostgreSQL finds a row by what a type makes of a text: an upper-case UUID finds the one in lower
 /// case, '1.0' finds the numeric 1.00. The log is searched by the key's text. So an update or a
 /// deletion gets the key of its row as that is stored, before anything is judged; else what others
-/// did to it would not be found. A creation keeps its own: a row that is in its way is found by its
-/// value. Keys that can be spelled in one way only, as most are and as they come from a device that
-/// has the row, cost no question.
+/// did to it would not be found. A creation gets the key as its row will have it, where a type
+/// spells a text in its own way; the author's spelling is kept as the record's old key, which the
+/// author's copy tells as `__oldId__`, so that a device renames its row. Keys that can be spelled
+/// in one way only, as most are and as they come from a device that has the row, cost no question.
 extension PostgresTransaction {
     func spellKeys() throws {
         for table in schema.tables where table.keyKind != .integer {
@@ -72,17 +73,21 @@ extension PostgresTransaction {
     private func spellings(_ records: [Doubtful], of table: PostgresTable) throws -> String? {
         // A key without a row is read all the same: it may be none.
         let parts = table.table.key.map { table.kind($0).json(table.staged($0)) }
-        let written = parts.joined(separator: " || ")
+        let written =
+            parts.count == 1
+            ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
         let spelling = PostgresStatement(
             """
-            SELECT json_agg(json_build_array(n.rec, n.stored)) FROM (
+            SELECT json_agg(json_build_array(n.rec, coalesce(n.stored, n.written),
+                n.operation = 'create')) FROM (
                 SELECT s.rec, s.key, s.operation, \(written) AS written,
-                    CASE WHEN t.tableoid IS NOT NULL THEN \(table.keyJSON("t")) END AS stored
+                    CASE WHEN t.tableoid IS NOT NULL THEN \(table.keyJSON("t")) END AS stored,
+                    \(Self.isRespelled(table)) AS is_respelled
                 FROM \(StagedSet.records(2)) LEFT JOIN \(table.name) AS t ON \(table.matches("t"))
                 WHERE $1::text IS NOT NULL
             ) AS n
             WHERE CASE WHEN coalesce(n.stored, n.written) <> n.key
-                THEN n.stored IS NOT NULL AND n.operation <> 'create' END
+                THEN n.is_respelled OR n.stored IS NOT NULL AND n.operation <> 'create' END
             """,
             [zoneName, "[\(records.map(\.json).joined(separator: ","))]"]
         )
@@ -98,15 +103,34 @@ extension PostgresTransaction {
         }
     }
 
+    /// The condition that a type spells a text of a staged record's key in its own way.
+    private static func isRespelled(_ table: PostgresTable) -> String {
+        let parts = table.table.key.filter { table.kind($0) == .text }.map {
+            "(\(table.staged($0)))::text COLLATE \"C\" <> s.v ->> \(SQLText.literal($0))"
+        }
+        return parts.isEmpty ? "false" : "(\(parts.joined(separator: " OR ")))"
+    }
+
     private func respell(_ found: String, _ table: SyncedTable) throws {
         guard found != "[]" else { return }
         do {
             try db.cachedStatement(
                 sql: """
-                    UPDATE temp.tidemark_staged SET key = f.value ->> 1 FROM json_each(?) AS f
-                    WHERE tidemark_staged.rec = f.value ->> 0
+                    UPDATE temp.tidemark_staged SET key = f.value ->> 1,
+                        old_key = iif(f.value ->> 2, tidemark_staged.key, old_key)
+                    FROM json_each(?) AS f WHERE tidemark_staged.rec = f.value ->> 0
                     """
             ).execute(arguments: [found])
+            // A key with a temporary id in it is put together from its parts once that is known.
+            try db.cachedStatement(
+                sql: """
+                    UPDATE temp.tidemark_staged_cell SET value = n.value
+                    FROM json_each(?) AS f, json_each(f.value ->> 1) AS n, temp.tidemark_column AS k
+                    WHERE json_type(f.value ->> 1) = 'array' AND n.type = 'text'
+                        AND k.tbl = ? AND k.key_position = n.key
+                        AND tidemark_staged_cell.rec = f.value ->> 0 AND tidemark_staged_cell.col = k.col
+                    """
+            ).execute(arguments: [found, table.name])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw try repeatedKey(found, table)
         }

@@ -20,6 +20,7 @@ final class ZoneConnections: Sendable {
     private let bus: any NodeBus
     private let now: @Sendable () -> Int64
     private let connectionsMax: Int
+    private let rowPatience: Int
     private let logger: Logger
 
     /// How often a transaction is begun anew that another program was in the way of.
@@ -42,7 +43,7 @@ final class ZoneConnections: Sendable {
             throw Self.cannotOpen(failure)
         }
         (connectionsMax, logger) = (options.connectionsMax, options.logger)
-        policies = options.policies
+        (policies, rowPatience) = (options.policies, options.rowPatience)
         now = options.now ?? SystemClock.milliseconds
         self.announcements = announcements
         notifications = NotifyBus(address: options.address)
@@ -79,9 +80,11 @@ final class ZoneConnections: Sendable {
                             served: served,
                             isPatient: isPatient,
                             question: question,
+                            rowPatience: rowPatience,
                             now: now()
                         )
                         let result = try body(transaction)
+                        note(transaction.holders, zone)
                         guard !transaction.isVoid else { return (result, nil) }
                         try transaction.commit()
                         let (epoch, revision) = (
@@ -214,6 +217,15 @@ final class ZoneConnections: Sendable {
             throw Self.busy
         } catch let problem as UnsyncableSchema {
             throw FollowTables.unavailable(problem)
+        }
+    }
+
+    private func note(_ holders: [RowHolder], _ zone: String) {
+        for holder in Set(holders) {
+            logger.warning(
+                "another program holds rows that devices edit",
+                metadata: ["zone": "\(zone)", "holder": "\(holder)"]
+            )
         }
     }
 

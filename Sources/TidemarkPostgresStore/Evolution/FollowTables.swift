@@ -104,6 +104,7 @@ struct FollowTables {
                 namespace: record.namespace,
                 zoneColumn: record.zoneColumn,
                 excluding: record.excluded,
+                served: Set(record.schema.tables.map(\.name)),
                 plainKeys: Set(plain.map(\.name))
             )
             actual = try follow.actual(adoption, record)

@@ -14,6 +14,9 @@ struct AdoptTables {
     /// The column that holds the zone; nil when all rows are one zone's.
     let zoneColumn: String?
     var excluding: Set<String>
+    /// Tables that are served already: whether rows can change past their triggers was asked when
+    /// they were taken.
+    var served: Set<String> = []
     /// Tables whose integer keys are not the server's to give, as devices know them.
     var plainKeys: Set<String> = []
 
@@ -50,7 +53,7 @@ struct AdoptTables {
                 isReplica: $0.isTrue(3)
             )
         }.filter { !excluding.contains($0.name) }
-        let unfit = try unfitColumns()
+        let (unfit, unseen) = try (unfitColumns(), unseenWrites())
         var (keys, problems) = ([(name: String, key: [String])](), [SchemaProblem]())
         for (name, isPartitioned, isOwned, isReplica) in tables {
             let key = try key(of: name)
@@ -64,6 +67,8 @@ struct AdoptTables {
                 problems.append(problem)
             } else if let found = unfit[name] {
                 problems += found
+            } else if !served.contains(name), let found = try unseen[name] ?? unholdable(name) {
+                problems.append(found)
             } else {
                 keys.append((name, withoutZone(key)))
             }

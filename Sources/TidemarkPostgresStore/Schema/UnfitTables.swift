@@ -50,6 +50,82 @@ extension AdoptTables {
         }
     }
 
+    /// Tables of which rows can change past the triggers, or are not seen by whoever owns them.
+    func unseenWrites() throws -> [String: SchemaProblem] {
+        let rows = try pg.query(
+            """
+            SELECT c.relname, c.relpersistence = 'u', c.relforcerowsecurity, (
+                SELECT string_agg(i.inhparent::regclass::text, ', ') FROM pg_inherits AS i
+                WHERE i.inhrelid = c.oid), (
+                SELECT string_agg(i.inhrelid::regclass::text, ', ') FROM pg_inherits AS i
+                WHERE i.inhparent = c.oid)
+            FROM pg_class AS c
+            WHERE c.relnamespace = to_regnamespace($1) AND c.relkind = 'r' AND NOT c.relispartition
+                AND (c.relpersistence = 'u' OR c.relforcerowsecurity
+                    OR EXISTS (SELECT 1 FROM pg_inherits AS i WHERE c.oid IN (i.inhrelid, i.inhparent)))
+            """,
+            [SQLText.name(namespace)]
+        ).map { row in
+            let name = row.text(0)
+            let alter = "ALTER TABLE \(SQLText.name(name))"
+            let (reason, cure) =
+                if row.isTrue(1) {
+                    (
+                        "is unlogged: after a crash it is empty, and no trigger says so",
+                        "\(alter) SET LOGGED;"
+                    )
+                } else if row.isTrue(2) {
+                    (
+                        "has row security that is forced on its owner, so that a node may not see all rows",
+                        "\(alter) NO FORCE ROW LEVEL SECURITY;"
+                    )
+                } else if let parents = row[3] {
+                    (
+                        "inherits from \(parents), through which its rows can be written past its triggers",
+                        "\(alter) NO INHERIT \(parents);"
+                    )
+                } else {
+                    (
+                        "has the children \(row.text(4)), whose rows it shows as its own",
+                        "-- for each child: ALTER TABLE child NO INHERIT \(SQLText.name(name));"
+                    )
+                }
+            return (name, problem(name, reason, cure))
+        }
+        return Dictionary(uniqueKeysWithValues: rows)
+    }
+
+    /// A row that no device can hold.
+    func unholdable(_ table: String) throws -> SchemaProblem? {
+        let columns = try pg.query(
+            """
+            SELECT attname FROM pg_attribute
+            WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attnotnull
+                AND attgenerated = '' AND atttypid IN ('real'::regtype, 'double precision'::regtype)
+            """,
+            ["\(SQLText.name(namespace)).\(SQLText.name(table))"]
+        ).map { SQLText.name($0.text(0)) }
+        guard !columns.isEmpty else { return nil }
+        let isNaN = columns.map { "\($0) = 'NaN'" }.joined(separator: " OR ")
+        let name = "\(SQLText.name(namespace)).\(SQLText.name(table))"
+        guard try pg.query("SELECT EXISTS (SELECT 1 FROM \(name) WHERE \(isNaN))")[0].isTrue(0)
+        else { return nil }
+        return problem(
+            table,
+            "has NaN in a column that is NOT NULL, which no device can hold",
+            columns.map { "UPDATE \(SQLText.name(table)) SET \($0) = 0 WHERE \($0) = 'NaN';" }
+                .joined(separator: "\n")
+        )
+    }
+
+    private func problem(_ table: String, _ reason: String, _ cure: String) -> SchemaProblem {
+        SchemaProblem(
+            table: table,
+            reason: reason,
+            cure: "\(cure)\n-- or leave the table alone: --exclude \(table)"
+        )
+    }
+
     private static func unfit(
         _ table: String,
         _ column: String,

@@ -59,6 +59,9 @@ package enum StagingTables {
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;
         CREATE INDEX temp.tidemark_assigned_permanent ON tidemark_assigned (tbl, permanent);
+        CREATE TEMP TABLE tidemark_respelled (
+            tbl TEXT, old TEXT, new TEXT, PRIMARY KEY (tbl, old)
+        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_planned (
             ord INTEGER PRIMARY KEY, segment INTEGER NOT NULL, revision INTEGER NOT NULL,
             base INTEGER NOT NULL, seen TEXT NOT NULL, device TEXT

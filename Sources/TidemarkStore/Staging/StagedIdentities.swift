@@ -249,7 +249,7 @@ extension StagedRequest {
         guard rewritten > 0 else { return }
         try db.cachedStatement(
             sql: """
-                UPDATE temp.tidemark_staged SET old_key = key, key = f.fresh
+                UPDATE temp.tidemark_staged SET old_key = coalesce(old_key, key), key = f.fresh
                 FROM (
                     SELECT rec, CASE count(*) WHEN 1 THEN tidemark_key(value)
                         ELSE '[' || group_concat(tidemark_key(value)) || ']' END AS fresh

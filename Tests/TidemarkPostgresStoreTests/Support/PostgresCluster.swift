@@ -43,6 +43,7 @@ final class PostgresCluster: DeviceHome {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         var options = options
         (options.folder, options.connectionsMax) = (folder.path, 3)
+        options.rowPatience = 10_000
         self.database = database
         store = try await PostgresStore(options)
         (options.schemaSQL, options.adopts) = (nil, false)

@@ -23,11 +23,16 @@ final class PostgresZone: Sendable {
             tag TEXT NOT NULL REFERENCES tag, note TEXT, PRIMARY KEY (player_id, tag));
         """
 
-    init(schema: String = PostgresZone.schema, zones: [String] = ["main"]) async throws {
+    /// A program of a test that holds rows lets go of them soon, so requests wait long.
+    init(
+        schema: String = PostgresZone.schema,
+        zones: [String] = ["main"],
+        rowPatience: Int = 10_000
+    ) async throws {
         database = try await TestDatabase()
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.schemaSQL = schema
-        options.zones = zones
+        (options.zones, options.rowPatience) = (zones, rowPatience)
         store = try await PostgresStore(options)
     }
 

@@ -30,8 +30,11 @@ extension PostgresTransaction: PlannableTransaction {
     ) throws -> [Result<ZoneAnswer, any Error>]? {
         do {
             return try handler.handle(group, planning: self)
-        } catch let failure as PostgresFailure where pg.isUsable && failure.isAboutValues {
-            // Whose value it is, and what that means, is told when it is that change set's turn.
+        } catch let failure as PostgresFailure
+            where pg.isUsable && (failure.isAboutValues || failure.state == "55P03")
+        {
+            // Whose value or row it is, and what that means, is told when it is that change set's
+            // turn.
             return nil
         }
     }
