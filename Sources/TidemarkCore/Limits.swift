@@ -39,6 +39,9 @@ public struct Limits: Hashable, Sendable {
     public var jsonDepthMax = 64
     /// The related records that a conflict brings along.
     public var relatedRecordsMax = 10_000
+    /// The related records that a device asks for with a refusal: none, for it keeps the confirmed
+    /// rows itself.
+    public var relatedRecordsWanted = 0
     /// The columns of a synced table (capture keeps two copies of each; SQLite allows 2,000).
     public var columnsPerTableMax = 900
     /// How far a device's clock may be ahead of the server's before the server's counts instead, in

@@ -153,6 +153,8 @@ public struct Request: Sendable {
     public let changeSets: [(id: String, wire: String)]
     /// Whether it only asks for verdicts.
     public let isQuestion: Bool
+    /// Whether a refusal is to bring the records that refer to those that it wanted to delete.
+    public let wantsRelated: Bool
 
     /// Makes a request.
     public init(
@@ -161,9 +163,11 @@ public struct Request: Sendable {
         maxRevision: Int64,
         epoch: String?,
         changeSets: [(id: String, wire: String)],
-        isQuestion: Bool = false
+        isQuestion: Bool = false,
+        wantsRelated: Bool = true
     ) {
         (self.device, self.number, self.maxRevision) = (device, number, maxRevision)
         (self.epoch, self.changeSets, self.isQuestion) = (epoch, changeSets, isQuestion)
+        self.wantsRelated = wantsRelated
     }
 }

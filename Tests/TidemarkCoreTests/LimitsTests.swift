@@ -49,7 +49,9 @@ import TidemarkCore
         #expect(limits.revisionsKept == nil)
         // A new device gets the newest snapshot unless somebody says how old it may be.
         #expect(limits.snapshotRevisionsBehindMax == 0)
-        #expect(bounds.count + 2 == Mirror(reflecting: limits).children.count)
+        // A device has the related records of a refusal itself.
+        #expect(limits.relatedRecordsWanted == 0)
+        #expect(bounds.count + 3 == Mirror(reflecting: limits).children.count)
     }
 
     @Test func `a device hears a sign of life before it takes its connection for dead`() {

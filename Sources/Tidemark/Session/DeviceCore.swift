@@ -147,6 +147,7 @@ package struct DeviceCore: Sendable {
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
             + (takesDelta && isConfirmed ? #""delta":true,"# : "")
             + (takesIds ? #""echo":"ids","# : "")
+            + (sets.isEmpty ? "" : #""related":\#(limits.relatedRecordsWanted),"#)
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
         // There may be many megabytes of change sets, which stay where they are.
         outgoing.text.insert(contentsOf: (head + #""changeSets":["#).utf8, at: 0)

@@ -6,6 +6,7 @@ public enum WireName {
     public static let requestMembers: Set<String> = [
         "maxRevision", "changeSets", "device", "epoch", "schema", "limit", "overruled", "lap",
         "recall", "known", "fingerprint", "wait", "settled", "delta", "echo",
+        "answer", "related",
     ]
     /// The members of a request to compare rows.
     public static let comparisonMembers: Set<String> = [

@@ -101,7 +101,7 @@ extension HistoryChecker {
             decided: revision,
             truth: reply.truth
         )
-        checkTruth(reply, id, identity: devices[request.device]?.identity, at: revision)
+        checkTruth(reply, id, in: request, at: revision)
         checkCause(reply, id, identity: devices[request.device]?.identity)
     }
 
@@ -109,22 +109,23 @@ extension HistoryChecker {
         sets[id]?.device == request.device
     }
 
-    /// A refusal brings every record that the set touched, as it is, those that refer to what it
-    /// wanted to delete, and those that its reasons name.
+    /// A refusal brings every record that the set touched, as it is, those that its reasons name,
+    /// and, if the request wants them, all that refer to what it wanted to delete.
     private mutating func checkTruth(
         _ reply: Reply,
         _ id: String,
-        identity: String?,
+        in request: Request,
         at revision: Int64
     ) {
         guard let zone, let authored = sets[id] else { return }
         let rows =
             revision == zone.latest
             ? zone.rows : Rows(zone.state(at: revision), rules: rules)
-        let ids = zone.identities(of: identity)
+        let ids = zone.identities(of: devices[request.device]?.identity)
         var due = Set(authored.changes.map { rules.translated($0.record, ids) })
-        for change in authored.changes where change.operation == .delete {
-            due.formUnion(rows.children(of: rules.translated(change.record, ids)))
+        if request.wantsRelated {
+            let deleted = authored.changes.filter { $0.operation == .delete }
+            due.formUnion(rows.descendants(of: deleted.map { rules.translated($0.record, ids) }))
         }
         for reason in reply.reasons where reason.rule != "predecessor" && reason.record.key != "" {
             due.insert(reason.record)

@@ -28,6 +28,15 @@ struct Rows: Sendable {
     /// The records that refer to one.
     func children(of record: RecordID) -> Set<RecordID> { children[record] ?? [] }
 
+    /// The records that refer to some, and those that refer to them.
+    func descendants(of records: [RecordID]) -> Set<RecordID> {
+        var (found, next) = (Set<RecordID>(), records)
+        while let record = next.popLast() {
+            next += children(of: record).filter { found.insert($0).inserted }
+        }
+        return found
+    }
+
     /// A reference to nothing among the records, or to one of them that is gone.
     func brokenReference(
         around records: some Sequence<RecordID>,

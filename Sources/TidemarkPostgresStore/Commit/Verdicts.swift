@@ -39,12 +39,16 @@ extension PostgresTransaction {
     ) throws -> [String: String] {
         let copies = try pg.query(
             """
-            SELECT v.id, v.body, v.ids, r.body
+            SELECT v.id, CASE WHEN $4::boolean AND v.ids IS NOT NULL THEN NULL ELSE v.body END, v.ids, r.body
             FROM tidemark.verdict AS v LEFT JOIN tidemark.revision AS r
-                ON r.zone = v.zone AND r.revision = v.revision AND NOT (v.as_sent AND $3::boolean)
+                ON r.zone = v.zone AND r.revision = v.revision
+                    AND NOT (v.as_sent AND $3::boolean OR $4::boolean)
             WHERE v.zone = $1 AND v.id = ANY ($2::text[])
             """,
-            [zoneName, PostgresArray.quoted(ids), "\(extent == .ids)"]
+            [
+                zoneName, PostgresArray.quoted(ids), "\(extent == .ids)",
+                "\(extent == .verdicts)",
+            ]
         ).map {
             ($0.text(0), try AuthorsCopy(whole: $0[1], ids: $0[2], logged: $0[3]).render())
         }

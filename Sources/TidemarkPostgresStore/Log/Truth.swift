@@ -67,6 +67,7 @@ extension PostgresTransaction {
 
     /// Adds the children of refused deletions, level by level.
     private func addChildren(_ relatedMax: Int) throws {
+        guard relatedMax > 0 else { return }
         var added = 1
         while added > 0 {
             added = 0

@@ -145,13 +145,17 @@ package struct ZoneTransaction: StoreTransaction {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT v.id, v.revision, v.body, v.ids, r.body AS logged, \(RevisionText.restLength) AS rest
+                    SELECT v.id, v.revision, CASE WHEN ?2 AND v.ids IS NOT NULL THEN NULL ELSE v.body END AS body,
+                        v.ids, r.body AS logged, \(RevisionText.restLength) AS rest
                     FROM tidemark_verdict AS v LEFT JOIN tidemark_revision AS r
-                        ON r.revision = v.revision AND NOT (v.as_sent AND ?)
-                    WHERE v.id IN (SELECT value FROM json_each(?))
+                        ON r.revision = v.revision AND NOT (v.as_sent AND ?1 OR ?2)
+                    WHERE v.id IN (SELECT value FROM json_each(?3))
                     """
             ),
-            arguments: [extent == .ids, "[\(ids.map(ChangeSetJSON.quote).joined(separator: ","))]"]
+            arguments: [
+                extent == .ids, extent == .verdicts,
+                "[\(ids.map(ChangeSetJSON.quote).joined(separator: ","))]",
+            ]
         )
         var copies: [String: String] = [:]
         while let row = try rows.next() {

@@ -50,6 +50,7 @@ extension ZoneTransaction {
 
     /// Adds the children of refused deletions, level by level.
     private func addChildren(_ relatedMax: Int) throws {
+        guard relatedMax > 0 else { return }
         if planted(PlantedBug.leavesChildrenOutOfTruth) { return }
         var added = 1
         while added > 0 {
@@ -61,12 +62,13 @@ extension ZoneTransaction {
                     }
                     try db.cachedStatement(
                         sql: """
-                            INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
+                            INSERT INTO temp.tidemark_truth (tbl, key, follows)
                             SELECT \(SQLText.literal(child.name)), \(RowJSON.key(child, alias: "c.")), 1
                             FROM temp.tidemark_truth AS w
                             JOIN main.\(SQLText.name(parent.name)) AS p ON \(KeySQL.match(parent, key: "w.key", alias: "p."))
                             JOIN main.\(SQLText.name(child.name)) AS c ON \(columns.joined(separator: " AND "))
                             WHERE w.tbl = \(SQLText.literal(parent.name)) AND w.follows LIMIT \(relatedMax)
+                            \(StagedRequest.followingToo)
                             """
                     ).execute()
                     added += db.changesCount

@@ -36,7 +36,8 @@ extension SyncHandler {
                     "Take a new snapshot: the server's file was replaced or restored from a backup."
             )
         }
-        guard request.maxRevision >= zone.horizon else {
+        // An older base can be judged for ever; only what came after it cannot be told.
+        guard request.maxRevision >= zone.horizon || request.echo == .verdicts else {
             throw TidemarkError(
                 .snapshotRequired,
                 "The log begins at revision \(zone.horizon), after \(request.maxRevision).",

@@ -37,7 +37,7 @@ extension SyncHandler {
     public func hold(_ body: [UInt8], in transaction: some StoreTransaction) throws -> Hold? {
         let request = try transaction.stage(body, limits: limits)
         guard let wait = request.wait, wait > 0, request.question == nil,
-            request.changeSets.isEmpty
+            request.changeSets.isEmpty, request.echo != .verdicts
         else { return nil }
         try transaction.absorbOutsideChanges()
         let zone = try transaction.zone()

@@ -73,6 +73,7 @@ extension SyncHandler {
                     in: transaction
                 )
                 let logged = try transaction.log(envelope, revision: revision, stamp: stamp)
+                if echo == .verdicts { return Outcome(body: logged.ids, revision: revision) }
                 if echo == .ids, envelope.id != nil, logged.isAsSent {
                     return Outcome(body: nil, revision: revision, ids: logged.ids)
                 }
@@ -86,13 +87,19 @@ extension SyncHandler {
                 envelope,
                 device: request.device,
                 reasons: reasons,
-                relatedMax: limits.relatedRecordsMax
+                relatedMax: relatedMax(request)
             )
             return Outcome(body: body, revision: nil)
         } catch Violation.refusal(let error) {
             if planted(PlantedBug.swallowsRefusal) { return Outcome(body: "{}", revision: nil) }
             throw error
         }
+    }
+
+    /// How many related records a refusal brings along.
+    private func relatedMax(_ request: SyncRequest) -> Int {
+        let wanted = request.echo == .verdicts ? 0 : request.related
+        return min(wanted ?? .max, limits.relatedRecordsMax)
     }
 
     /// Judges contended records.

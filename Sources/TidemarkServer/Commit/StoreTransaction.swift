@@ -54,7 +54,7 @@ public protocol StoreTransaction {
     /// Change sets that have a verdict as their author receives them, JSON, by their ids.
     ///
     /// With `extent` `ids`, those that became what was sent have the ids of new records and nothing
-    /// else.
+    /// else; with `verdicts` all accepted ones have these, and the values that were overruled.
     func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String]
 
     /// Those of the change sets named that have a verdict.

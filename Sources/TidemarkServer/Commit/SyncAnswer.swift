@@ -36,7 +36,12 @@ public struct SyncAnswer: Hashable, Sendable {
     public var text: String {
         let notes = overruled.isEmpty ? "" : #""overruled":[\#(overruled.joined(separator: ","))],"#
         let print = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""
-        let echo = echo == .ids ? #""echo":"ids","# : ""
+        let echo =
+            switch echo {
+            case .all: ""
+            case .ids: #""echo":"ids","#
+            case .verdicts: #""answer":"verdicts","#
+            }
         return
             #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#
             + #""more":\#(hasMore),\#(echo)\#(print)\#(notes)"#

@@ -65,7 +65,8 @@ public struct SyncHandler: Sendable {
             verdicts.append(outcome)
         }
         try checkSettled(request, missed, in: transaction)
-        let end = missed.hasMore ? missed.revision : try transaction.zone().revision
+        let last = try transaction.zone().revision
+        let end = missed.hasMore || echo == .verdicts ? missed.revision : last
         let notes = try request.device.map {
             try transaction.overruled(
                 device: $0,
@@ -77,7 +78,8 @@ public struct SyncHandler: Sendable {
         if let lap = request.lap, let device = request.device {
             try transaction.keep(Exchange(lap: lap.next, revision: end), with: device)
         }
-        let fingerprint = hasShape(of: start, request) ? try transaction.fingerprint(at: end) : nil
+        let addsUp = echo != .verdicts && hasShape(of: start, request)
+        let fingerprint = addsUp ? try transaction.fingerprint(at: end) : nil
         // Who adds up the rows for himself has to be told what they should add up to.
         let ids = fingerprint == nil || notes?.isEmpty == false ? [] : verdicts.compactMap(\.ids)
         let isAsSent = !ids.isEmpty && ids.count == verdicts.count
@@ -88,10 +90,10 @@ public struct SyncHandler: Sendable {
         let answer = SyncAnswer(
             maxRevision: end,
             zone: start,
-            hasMore: missed.hasMore,
+            hasMore: end < last,
             fingerprint: fingerprint,
             overruled: notes ?? [],
-            echo: isAsSent ? .ids : .all,
+            echo: isAsSent ? .ids : echo == .verdicts ? .verdicts : .all,
             changeSets: changeSets
         )
         return (answer.text, tally(of: verdicts, lag: start.revision - request.maxRevision))
@@ -121,6 +123,9 @@ public struct SyncHandler: Sendable {
         at zone: ZoneState,
         in transaction: some StoreTransaction
     ) throws -> CatchUp {
+        guard request.echo != .verdicts else {
+            return CatchUp(bodies: [], revision: request.maxRevision, hasMore: false)
+        }
         let takesDelta =
             request.takesDelta && request.limit == nil && request.schema == zone.schema
         let bytesMax = takesDelta ? limits.deltaBytesMin : limits.catchUpBytesMax
@@ -189,7 +194,8 @@ public struct SyncHandler: Sendable {
         let unknown = own.compactMap { envelope, verdict in
             verdict.body == nil ? envelope.id : nil
         }
-        let copies = unknown.isEmpty ? [:] : try transaction.authorsCopies(of: unknown, .all)
+        let extent = request.echo == .verdicts ? request.echo : .all
+        let copies = unknown.isEmpty ? [:] : try transaction.authorsCopies(of: unknown, extent)
         var bodies = missed.bodies
         for (envelope, verdict) in own {
             guard let body = verdict.body ?? envelope.id.flatMap({ copies[$0] }) else {

@@ -60,6 +60,9 @@ public struct SyncRequest: Hashable, Sendable {
         case all
         /// The new ids alone, where everything else was committed as it was sent.
         case ids
+        /// The new ids and what was overruled, whatever the rows became. Not a value of `echo`: a
+        /// request says it by `"answer": "verdicts"`.
+        case verdicts
     }
 
     /// What a device asks about its own change sets before it takes in another history.
@@ -93,8 +96,12 @@ public struct SyncRequest: Hashable, Sendable {
     public let isSettled: Bool
     /// Whether the device takes a file of what has changed in place of many change sets.
     public let takesDelta: Bool
-    /// What is to come back of the change sets.
+    /// What is to come back of the change sets. With `verdicts` that is the whole answer: the
+    /// sender keeps no rows, and is told nothing of other revisions.
     public let echo: Echo
+    /// The most related records that the sender wants with a refusal; nil: all that the server
+    /// brings.
+    public let related: Int?
     /// Which of the device's exchanges this is, when it keeps count.
     public let lap: Lap?
     /// A question in place of change sets.
@@ -117,6 +124,7 @@ public struct SyncRequest: Hashable, Sendable {
         isSettled: Bool = false,
         takesDelta: Bool = false,
         echo: Echo = .all,
+        related: Int? = nil,
         lap: Lap? = nil,
         question: Question? = nil,
         changeSets: [Envelope]
@@ -126,5 +134,6 @@ public struct SyncRequest: Hashable, Sendable {
         (self.wait, self.overruled) = (wait, overruled)
         (self.isSettled, self.lap, self.question) = (isSettled, lap, question)
         (self.fingerprint, self.takesDelta, self.echo) = (fingerprint, takesDelta, echo)
+        self.related = related
     }
 }

@@ -6,11 +6,13 @@ enum WireReading {
     static func request(_ body: [UInt8], device: String, number: Int) -> Request {
         var (maxRevision, epoch): (Int64, String?) = (0, nil)
         var (sets, isQuestion): ([(id: String, wire: String)], Bool) = ([], false)
+        var wantsRelated = true
         for (name, value) in JSONText.members(body[...]) {
             switch name {
             case "maxRevision": maxRevision = Int64(JSONText.raw(value)) ?? -1
             case "epoch": epoch = JSONText.string(value)
             case "recall": isQuestion = true
+            case "related": wantsRelated = JSONText.raw(value) != "0"
             case "changeSets":
                 sets = JSONText.elements(value).map {
                     (member("id", of: $0) ?? "", JSONText.raw($0))
@@ -24,7 +26,8 @@ enum WireReading {
             maxRevision: maxRevision,
             epoch: epoch,
             changeSets: sets,
-            isQuestion: isQuestion
+            isQuestion: isQuestion,
+            wantsRelated: wantsRelated
         )
     }
 

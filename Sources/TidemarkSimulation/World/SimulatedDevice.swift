@@ -55,6 +55,9 @@ final class SimulatedDevice {
     ) throws {
         (self.number, self.storage, self.virtual) = (number, storage, virtual)
         (self.version, firstVersion) = (version, version)
+        var limits = limits
+        // Every second device wants the related records, as clients without confirmed rows do.
+        if !number.isMultiple(of: 2) { limits.relatedRecordsWanted = limits.relatedRecordsMax }
         self.limits = limits
         database = try storage.open("device-\(number)")
         try begin()

@@ -11,6 +11,9 @@ enum Draft {
     /// Stands for the author's copy with ids alone.
     static func ids(_ index: Int) -> String { "\0i\(index)\0" }
 
+    /// Stands for the author's copy with ids alone, whatever else the change set became.
+    static func verdict(_ index: Int) -> String { "\0v\(index)\0" }
+
     private static let echoMember = Array(#""echo":"ids","#.utf8)
     private static let fingerprintMember = Array(#""fingerprint":""#.utf8)
 
@@ -36,6 +39,7 @@ enum Draft {
             let text =
                 switch draft.kind {
                 case UInt8(ascii: "i") where !isWhole: draft.body.ids
+                case UInt8(ascii: "v"): draft.body.ids
                 case UInt8(ascii: "a"): draft.body.all
                 default: try own(draft.body)
                 }

@@ -20,6 +20,8 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
     private var start: (plan: GroupPlan, state: ZoneState)?
     /// Whether the request in hand has done nothing that the plan does not undo.
     var isUndoable = true
+    /// What the request in hand wants to hear of its change sets.
+    private var echo = SyncRequest.Echo.all
     /// What is known of the change set in hand.
     var current = (base: Int64(0), seen: [Int64](), older: [Int64](), segment: 0)
 
@@ -92,7 +94,7 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         if let device = request.device {
             guard plan.devices.insert(device).inserted else { throw NotPlain() }
         }
-        start = (plan, state)
+        (start, echo) = ((plan, state), request.echo)
     }
 
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
@@ -145,7 +147,8 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         )
         move(to: revision, time: max(state.time, stamp.time))
         // What became of it is seen when it is written.
-        return LoggedChangeSet(ids: Draft.ids(index), isAsSent: true)
+        let ids = echo == .verdicts ? Draft.verdict(index) : Draft.ids(index)
+        return LoggedChangeSet(ids: ids, isAsSent: true)
     }
 
     private func move(to revision: Int64, time: Int64? = nil) {

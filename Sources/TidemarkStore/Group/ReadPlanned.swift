@@ -44,7 +44,8 @@ extension PlannedTransaction {
         let others = ids.filter { plan.places[$0] == nil }
         var copies = others.isEmpty ? [:] : try base.authorsCopies(of: others, extent)
         for id in ids {
-            if let index = plan.places[id] { copies[id] = Draft.own(index) }
+            guard let index = plan.places[id] else { continue }
+            copies[id] = extent == .verdicts ? Draft.verdict(index) : Draft.own(index)
         }
         return copies
     }

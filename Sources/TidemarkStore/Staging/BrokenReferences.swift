@@ -20,7 +20,13 @@ extension StagedRequest {
             touched.contains(table.name)
                 || table.references.contains { touched.contains($0.parent) }
         }
-        let reasons = try suspects.flatMap(broken).map { try reason(for: $0, ord, wasDeleted) }
+        var reasons: [ConflictReason] = []
+        var known: Set<ConflictReason> = []
+        for reference in try suspects.flatMap(broken) {
+            // Forty records that refer to one are one reason.
+            let reason = try reason(for: reference, ord, wasDeleted)
+            if known.insert(reason).inserted { reasons.append(reason) }
+        }
         throw Violation.conflict(
             reasons.isEmpty
                 ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons

@@ -13,7 +13,7 @@ package struct RequestEnvelope {
     private let takesDelta: Bool
     private let echo: SyncRequest.Echo
     private let exchange: RequestExchange
-    private let numbers: (limit: Int64?, wait: Int64?, overruled: Int64?)
+    private let numbers: (limit: Int64?, wait: Int64?, overruled: Int64?, related: Int64?)
     private let fingerprint: Fingerprint?
 
     /// Reads a body, by its outline if it has been taken apart.
@@ -47,7 +47,8 @@ package struct RequestEnvelope {
         numbers = (
             try members.number("limit", from: 1, "the most revisions that you want"),
             try members.number("wait", from: 0, "milliseconds to wait"),
-            try members.number("overruled", from: 0, "the last note that you took in")
+            try members.number("overruled", from: 0, "the last note that you took in"),
+            try members.number("related", from: 0, "the most related records that you want")
         )
         exchange = try RequestExchange(members, limits: limits, in: db)
         self.fingerprint = try Self.fingerprint(fingerprint)
@@ -68,23 +69,33 @@ package struct RequestEnvelope {
             isSettled: exchange.isSettled,
             takesDelta: takesDelta,
             echo: echo,
+            related: numbers.related.map { Int($0) },
             lap: exchange.lap,
             question: exchange.question,
             changeSets: sets
         )
     }
 
+    /// What is to come back, which `echo` and `answer` say together.
     private static func echo(_ members: RequestMembers) throws -> SyncRequest.Echo {
-        guard members.type("echo") != nil else { return .all }
-        guard members.type("echo") == "text",
-            let echo = try members.text("echo").flatMap(SyncRequest.Echo.init(rawValue:))
+        let echo = try choice("echo", ["all": .all, "ids": .ids], members)
+        let answer = try choice("answer", ["all": .all, "verdicts": .verdicts], members)
+        return answer == .verdicts ? .verdicts : echo
+    }
+
+    private static func choice(
+        _ name: String,
+        _ choices: KeyValuePairs<String, SyncRequest.Echo>,
+        _ members: RequestMembers
+    ) throws -> SyncRequest.Echo {
+        guard members.type(name) != nil else { return .all }
+        guard members.type(name) == "text", let text = try members.text(name),
+            let choice = choices.first(where: { $0.key == text })
         else {
-            throw RequestMembers.error(
-                "echo is neither \"all\" nor \"ids\".",
-                "one of these, or left out"
-            )
+            let names = choices.map { "\"\($0.key)\"" }.joined(separator: " nor ")
+            throw RequestMembers.error("\(name) is neither \(names).", "one of these, or left out")
         }
-        return echo
+        return choice.value
     }
 
     private static func fingerprint(_ hex: String?) throws -> Fingerprint? {

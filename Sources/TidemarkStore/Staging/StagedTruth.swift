@@ -40,18 +40,25 @@ extension StagedRequest {
         }
     }
 
-    /// Adds records; with `follows`, what refers to them belongs to the truth as well.
+    /// Adds records; with `follows`, what refers to them belongs to the truth as well, also where
+    /// they are in it for another reason already.
     ///
-    /// - Returns: How many were not there yet.
+    /// - Returns: How many were not there yet, or were not followed.
     @discardableResult
     package func addToTruth(_ table: String, _ keys: [String], follows: Bool) throws -> Int {
         let list = "[" + keys.map(ChangeSetJSON.quote).joined(separator: ",") + "]"
         try db.cachedStatement(
             sql: """
-                INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
-                SELECT ?, value, ? FROM json_each(?)
+                INSERT INTO temp.tidemark_truth (tbl, key, follows)
+                SELECT ?, value, ? FROM json_each(?) WHERE true
+                \(Self.followingToo)
                 """
         ).execute(arguments: [table, follows, list])
         return db.changesCount
     }
+
+    /// The end of an `INSERT` into the truth: a record that is there already is followed from now
+    /// on, and counts as a change, if the new row says so.
+    package static let followingToo =
+        "ON CONFLICT (tbl, key) DO UPDATE SET follows = 1 WHERE excluded.follows > follows"
 }

@@ -1,0 +1,90 @@
+import StoreTestSupport
+import Testing
+import TidemarkCore
+
+/// What the author of a refused deletion is told about the tree below it.
+@Suite(.serialized) struct TruthTests {
+    private static let schema = """
+        CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE screens (
+            id INTEGER PRIMARY KEY, player_id INTEGER REFERENCES players ON DELETE CASCADE);
+        CREATE TABLE instances (
+            id INTEGER PRIMARY KEY, screen_id INTEGER REFERENCES screens ON DELETE CASCADE, comment TEXT);
+        CREATE TABLE items (
+            id INTEGER PRIMARY KEY, instance_id INTEGER REFERENCES instances ON DELETE CASCADE);
+        INSERT INTO players VALUES (100, 'Hall 1');
+        INSERT INTO screens VALUES (749, 100);
+        INSERT INTO instances VALUES (320, 749, ''), (321, 749, '');
+        INSERT INTO items VALUES (410, 320), (411, 320), (412, 321), (413, 321);
+        """
+
+    /// The zone in which somebody has changed instance 320, in the middle of the tree.
+    private static func zone(_ store: Store) async throws -> Zone {
+        let zone = try await Zone(store, schema)
+        _ = try await zone.sync(
+            at: 1,
+            #"{"instances":{"update":[320],"attributes":{"320":{"comment":"kept"}}}}"#
+        )
+        return zone
+    }
+
+    private static func truth(
+        _ zone: Zone,
+        _ set: String,
+        _ members: String = ""
+    ) async throws -> [String: [Int]] {
+        let answer = try await zone.sync(
+            #"{"maxRevision":1,\#(members)"changeSets":[\#(set)]}"#
+        )
+        let refused = try #require(answer.changeSets.last)
+        #expect(refused.isConflict == true)
+        return ["players", "screens", "instances", "items"].reduce(into: [:]) { records, table in
+            records[table] = refused.ids("update", table)
+        }
+    }
+
+    private static let deletion = #"{"players":{"delete":[100]}}"#
+    private static let tree = [
+        "players": [100], "screens": [749], "instances": [320, 321], "items": [410, 411, 412, 413],
+    ]
+
+    @Test(arguments: Store.all)
+    func `A8: the truth goes on below the record that is the reason of the refusal`(
+        store: Store
+    ) async throws {
+        #expect(try await Self.truth(Self.zone(store), Self.deletion) == Self.tree)
+    }
+
+    @Test(arguments: Store.all, ["321", "320"])
+    func `A8: the truth goes on below a record that the refused set updates itself`(
+        store: Store,
+        updated: String
+    ) async throws {
+        let set = #"{"players":{"delete":[100]},"instances":{"update":[\#(updated)]}}"#
+        #expect(try await Self.truth(Self.zone(store), set) == Self.tree)
+    }
+
+    @Test(arguments: Store.all)
+    func `a client that wants no related records gets those of the set and of the reasons`(
+        store: Store
+    ) async throws {
+        for members in [#""related":0,"#, #""answer":"verdicts","#] {
+            let truth = try await Self.truth(Self.zone(store), Self.deletion, members)
+            #expect(truth == ["players": [100], "instances": [320]], "\(members)")
+        }
+        let some = try await Self.truth(Self.zone(store), Self.deletion, #""related":2,"#)
+        #expect(some.values.joined().count < Self.tree.values.joined().count)
+        #expect(some["screens"] == [749])
+    }
+
+    @Test(arguments: Store.all, ["-1", #""0""#, "true", "1.5"])
+    func `a number of related records that is none is refused`(store: Store, related: String)
+        async throws
+    {
+        let zone = try await Self.zone(store)
+        let error = try await zone.refusal(
+            of: #"{"maxRevision":1,"related":\#(related),"changeSets":[\#(Self.deletion)]}"#
+        )
+        #expect(error?.code == .malformedRequest)
+    }
+}
