@@ -95,8 +95,8 @@ extension IntegrationTests {
                     files[from],
                     "INSERT INTO notes (text) VALUES ('from \(from), number \(number)')"
                 )
-                _ = try await watchers[from].line(with: "1 new record(s) got their ids")
-                _ = try await watchers[to].line(with: "1 record(s) of others taken in")
+                _ = try await watchers[from].line(with: "1 new record got its id")
+                _ = try await watchers[to].line(with: "1 record of others taken in")
                 let last = "SELECT text FROM notes ORDER BY id DESC LIMIT 1"
                 let text = "from \(from), number \(number)"
                 #expect(try await workshop.sqlite3(files[to], last) == text)
@@ -106,7 +106,7 @@ extension IntegrationTests {
             try await server.program.killed()
             try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (text) VALUES ('offline')")
             let again = try await workshop.serve("zone.sqlite", port: server.port)
-            _ = try await watchers[1].line(with: "1 record(s) of others taken in")
+            _ = try await watchers[1].line(with: "1 record of others taken in")
             #expect(
                 try await workshop.sqlite3(
                     "b.sqlite",

@@ -24,9 +24,9 @@ extension IntegrationTests {
                 // A device's edit, then one that sqlite3 makes in the served file.
                 try await workshop.sqlite3("a.sqlite", insert)
                 try await workshop.sync("a.sqlite")
-                _ = try await watcher.line(with: "1 record(s) of others taken in")
+                _ = try await watcher.line(with: "1 record of others taken in")
                 try await workshop.sqlite3("zone.sqlite", insert)
-                _ = try await watcher.line(with: "1 record(s) of others taken in")
+                _ = try await watcher.line(with: "1 record of others taken in")
                 let count = "SELECT count(*) FROM notes WHERE text = 'number \(number)'"
                 #expect(try await workshop.sqlite3("b.sqlite", count) == "2")
             }
@@ -35,7 +35,7 @@ extension IntegrationTests {
             let insert = "INSERT INTO notes (text) VALUES ('meanwhile')"
             try await workshop.sqlite3("zone.sqlite", insert)
             let again = try await workshop.serve("zone.sqlite", port: server.port)
-            _ = try await watcher.line(with: "1 record(s) of others taken in")
+            _ = try await watcher.line(with: "1 record of others taken in")
             try await watcher.killed()
             try await workshop.sync("a.sqlite")
             try await workshop.expectEqual(again, "a.sqlite", "b.sqlite", "zone.sqlite")

@@ -46,8 +46,8 @@ import TidemarkCore
         let sets = sets.enumerated().map { index, set in
             #"{"id":"\#(id(number * 100 + index))",\#(set.dropFirst())"#
         }
-        return #"{"maxRevision":\#(revision),"device":"\#(number)","echo":"\#(echo)","answer":"\#(answer)","#
-            + #""changeSets":[\#(sets.joined(separator: ","))]}"#
+        return #"{"maxRevision":\#(revision),"device":"\#(number)","echo":"\#(echo)","#
+            + #""answer":"\#(answer)","changeSets":[\#(sets.joined(separator: ","))]}"#
     }
 
     private static func zone(_ store: Store) async throws -> Zone {

@@ -153,6 +153,7 @@ import TidemarkTestSupport
         let failure = await events.next()
         #expect(failure == .failed(code: "unreachable", message: FaultPlan.lost.message))
         let ids = [TemporaryID.reservedMin: Int64(2)]
+        #expect(await events.next() == .sent(changeSets: 1))
         #expect(await events.next() == .identitiesAssigned(table: "notes", ids: ids))
         await ben.engine.stop()
     }

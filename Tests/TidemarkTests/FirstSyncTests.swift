@@ -44,7 +44,7 @@ import TidemarkTestSupport
         try await engine.sync()
         await engine.finishEvents()
         let snapshots = await events.reduce(into: [Int64]()) { list, event in
-            if case .snapshotTaken(let revision) = event { list.append(revision) }
+            if case .snapshotTaken(let revision, _) = event { list.append(revision) }
         }
         #expect(snapshots == [1])
         #expect(try await file.read { try String.fetchOne($0, sql: Self.all) } == "oats tea")

@@ -401,6 +401,8 @@ import TidemarkTestSupport
             try await anna.engine.sync()
         }
         let ids = [TemporaryID.reservedMin: Int64(2)]
-        #expect(told == [.identitiesAssigned(table: "players", ids: ids)])
+        #expect(
+            told == [.sent(changeSets: 1), .identitiesAssigned(table: "players", ids: ids)]
+        )
     }
 }

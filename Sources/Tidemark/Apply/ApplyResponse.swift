@@ -76,6 +76,9 @@ struct ApplyResponse {
         try DeviceFile.noteContact(now, in: db)
         if case .lap(let lap) = outgoing.exchange { try laps.finish(lap, in: db) }
         applied.settledCount = answered.accepted.count + answered.refused.count
+        if applied.settledCount > 0 {
+            applied.events.insert(.sent(changeSets: applied.settledCount), at: 0)
+        }
         applied.hasPending =
             try Bool.fetchOne(
                 db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")

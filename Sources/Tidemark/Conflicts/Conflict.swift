@@ -61,6 +61,8 @@ public struct Conflict: Hashable, Sendable, Codable {
     public let records: [Record]
     /// The ids of the parked conflicts that this one builds on: they are resolved first.
     public let after: [String]
+    /// Where a record was not deleted because others refer to it: those that do so now.
+    public internal(set) var referrers: [Referrers] = []
 
     /// Reads the parked conflicts, oldest first.
     static func all(_ db: Database) throws -> [Conflict] {

@@ -19,6 +19,31 @@ package struct ResolveConflict {
     ///   parked itself, or when the change does not fit the rows any more.
     @discardableResult
     package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
+        let id = try id(of: name)
+        switch resolution {
+        case .accept: break
+        case .retry: try redo(id, merged: [])
+        case .merge(let records): try redo(id, merged: records)
+        }
+        let next = try Conflict.all(db).filter { $0.after.contains(id) }.map(\.id)
+        try Self.forget(id, in: db)
+        return try Conflict.all(db).filter { next.contains($0.id) }
+    }
+
+    /// The records that the conflict with an id or a number updates and that are gone.
+    func madeAnew(_ name: String) throws -> [Conflict.Record] {
+        let id = try id(of: name)
+        try EngineConnection.prepare(db, schema: schema)
+        let values = RowValues(db: db)
+        return try Conflict.all(db).first { $0.id == id }?.records.filter { record in
+            guard record.operation == TidemarkCore.Operation.update.rawValue,
+                let table = schema.byName[record.table]
+            else { return false }
+            return try values.current(table, key: record.key) == nil
+        } ?? []
+    }
+
+    private func id(of name: String) throws -> String {
         let id = try String.fetchOne(
             db,
             sql:
@@ -31,14 +56,7 @@ package struct ResolveConflict {
                 fix: "`tidemark device conflicts FILE` lists them."
             )
         }
-        switch resolution {
-        case .accept: break
-        case .retry: try redo(id, merged: [])
-        case .merge(let records): try redo(id, merged: records)
-        }
-        let next = try Conflict.all(db).filter { $0.after.contains(id) }.map(\.id)
-        try Self.forget(id, in: db)
-        return try Conflict.all(db).filter { next.contains($0.id) }
+        return id
     }
 
     /// Takes a conflict off the list.
@@ -71,6 +89,11 @@ package struct ResolveConflict {
             let (table, key): (String, String) = (row["tbl"], row["key"])
             return try decide(row, byRecord["\(table) \(key)"])
         }
+        let leftOut = rows.filter { row in
+            let (table, key): (String, String) = (row["tbl"], row["key"])
+            return byRecord["\(table) \(key)"].map { $0.columns == nil } ?? false
+        }
+        try LeftOut(db: db).check(leftOut, beside: decisions, in: schema)
         try RecordDecision.write(decisions, schema: schema, in: db)
     }
 

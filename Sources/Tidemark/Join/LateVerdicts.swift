@@ -63,7 +63,8 @@ struct LateVerdicts {
                 JOIN tidemark_changeset AS c ON c.id = a.id WHERE NOT a.conflict ORDER BY a.ord
                 """
         )
-        var events = try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
+        var events: [SyncEvent] = accepted.isEmpty ? [] : [.sent(changeSets: accepted.count)]
+        events += try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
         try RespellKeys(db: db, schema: schema).take(accepted.map { $0["ord"] })
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
         let (overruled, parking) = (

@@ -5,11 +5,14 @@ import TidemarkSQLite
 /// Copies rows out of the attached snapshot.
 enum SnapshotRows {
     /// Copies all that it has of a table: the columns that the file's table has too.
+    ///
+    /// - Returns: How many rows that were.
+    @discardableResult
     static func copy(
         _ table: SyncedTable,
         _ difference: SchemaDifference,
         in db: Database
-    ) throws {
+    ) throws -> Int {
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
         let own = table.columns.map(\.name).filter { !unserved.contains($0) }
         let names = difference.wireNames[table.name, default: [:]]
@@ -21,5 +24,6 @@ enum SnapshotRows {
             sql:
                 "INSERT INTO main.\(name) (\(columns)) SELECT \(wire) FROM snapshot.\(name) LIMIT -1"
         )
+        return db.changesCount
     }
 }

@@ -81,7 +81,10 @@ package struct TakeSnapshot {
                     arguments: [header.schema]
                 )
                 let local = try SchemaIntrospection(db).validated(policies: schema.policies)
-                for table in local.tables { try SnapshotRows.copy(table, local.difference, in: db) }
+                var records = 0
+                for table in local.tables {
+                    records += try SnapshotRows.copy(table, local.difference, in: db)
+                }
                 try SnapshotCheck.rows(of: local, in: db)
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
                 try DeviceTables.reserveIds(local, in: db)
@@ -92,7 +95,7 @@ package struct TakeSnapshot {
                 try finish(header)
                 applied = Applied(
                     revision: header.revision,
-                    events: [.snapshotTaken(revision: header.revision)]
+                    events: [.snapshotTaken(revision: header.revision, records: records)]
                 )
             }
             return applied
@@ -169,7 +172,7 @@ package struct TakeSnapshot {
         let schema = file.schema
         try drain(file)
         let deletion = try suspectDeletion(header, schema)
-        var events = [SyncEvent.snapshotTaken(revision: header.revision)]
+        var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             let parents = try OldParents(noting: schema, in: db)
@@ -177,9 +180,11 @@ package struct TakeSnapshot {
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
+            var records = 0
             for table in schema.tables {
-                try SnapshotRows.copy(table, schema.difference, in: db)
+                records += try SnapshotRows.copy(table, schema.difference, in: db)
             }
+            events = [.snapshotTaken(revision: header.revision, records: records)]
             try UnknownValues(db: db, schema: schema).takeSnapshot()
             try SnapshotCheck.rows(of: schema, in: db)
             // Before anything is compared by rows.

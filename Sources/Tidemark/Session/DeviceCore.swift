@@ -128,8 +128,7 @@ package struct DeviceCore: Sendable {
             limits: limits
         ).outgoing(countMax: changeSetsMax, freezesMore: laps.hasRoom)
         let sets = outgoing.ids
-        // Without a comparison of the rows, only the lap tells a server that has forgotten
-        // something.
+        // Without a comparison of the rows, only the lap tells that a server has forgotten.
         let isSettled = try sets.isEmpty && laps.isSettled && fingerprint != nil && !hasFrozen(db)
         let exchange: Exchange
         let member: String

@@ -209,8 +209,7 @@ extension SyncEngine {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
     public static func conflicts(in db: Database) throws -> [Conflict] {
-        _ = try DeviceFile(db)
-        return try Conflict.all(db)
+        try Conflict.withReferrers(db, schema: DeviceFile(db).schema)
     }
 
     /// The server and zone that a file has joined, also when the rest of the file is damaged.

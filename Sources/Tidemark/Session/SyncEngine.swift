@@ -342,7 +342,23 @@ public actor SyncEngine {
 
     /// The refused change sets that wait for a decision, oldest first.
     public func conflicts() async throws -> [Conflict] {
-        try await database.typingStorage { try await database.read { try Conflict.all($0) } }
+        try await database.typingStorage {
+            try await database.read { try SyncEngine.conflicts(in: $0) }
+        }
+    }
+
+    /// The records of a conflict that somebody else has deleted, and that ``Resolution/retry``
+    /// makes anew; where the server gives ids, under new ones.
+    ///
+    /// - Parameter conflict: The conflict's id, or its number.
+    /// - Returns: The records, as the conflict has them.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict.
+    public func madeAnew(byRetrying conflict: String) async throws -> [Conflict.Record] {
+        try await database.typingStorage {
+            try await database.write { db in
+                try ResolveConflict(db: db, schema: DeviceFile(db).schema).madeAnew(conflict)
+            }
+        }
     }
 
     /// Decides what becomes of a conflict, or of values that were overruled.

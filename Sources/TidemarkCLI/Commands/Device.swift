@@ -124,29 +124,47 @@ extension Device {
 
         private func report(_ events: [SyncEvent], _ before: DeviceStatus, _ after: DeviceStatus) {
             var parts = ["revision \(before.revision) -> \(after.revision)"]
-            var records = 0
-            var identities = 0
-            var repaired = 0
+            var (sent, records, taken, identities, repaired) = (0, 0, nil as Int?, 0, 0)
             for event in events {
+                if case .sent(let count) = event { sent += count }
                 if case .remoteChanges(_, let count) = event { records += count }
+                if case .snapshotTaken(_, let count) = event { taken = count }
                 if case .identitiesAssigned(_, let ids) = event { identities += ids.count }
                 if case .repaired(let count) = event { repaired += count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
                 if case .historyChanged(_, let count) = event {
                     parts.append("the server's history is another one now")
-                    if count > 0 { parts.append("\(count) forgotten change set(s) offered again") }
+                    if count > 0 {
+                        parts.append(
+                            "\(Counted.text(count, "forgotten change set")) offered again"
+                        )
+                    }
                 }
             }
-            if before.pendingChangeSets > 0 {
-                parts.append("\(before.pendingChangeSets) change set(s) sent")
+            if sent > 0 { parts.append("\(Counted.text(sent, "change set")) sent") }
+            if identities > 0 {
+                let ids = identities == 1 ? "its id" : "their ids"
+                parts.append("\(Counted.text(identities, "new record")) got \(ids)")
             }
-            if identities > 0 { parts.append("\(identities) new record(s) got their ids") }
-            if records > 0 { parts.append("\(records) record(s) of others taken in") }
-            if repaired > 0 { parts.append("\(repaired) record(s) repaired") }
-            if after.conflicts > 0 {
-                parts.append(
-                    "\(after.conflicts) conflict(s) wait: tidemark device conflicts \(file)"
+            if let taken {
+                parts.append("a snapshot of \(Counted.text(taken, "record")) taken in")
+            }
+            if records > 0 {
+                let others = Counted.text(
+                    records,
+                    "record of others",
+                    plural: "records of others"
                 )
+                parts.append("\(others) taken in")
+            }
+            if repaired > 0 { parts.append("\(Counted.text(repaired, "record")) repaired") }
+            if after.conflicts > 0 {
+                let waiting = Counted.text(
+                    after.conflicts,
+                    "conflict waits",
+                    plural: "conflicts wait"
+                )
+                parts.append("\(waiting): tidemark device conflicts \(file)")
             }
             if after.overruled > before.overruled {
                 parts.append(
@@ -177,7 +195,7 @@ extension Device {
                     ["revision", String(status.revision)],
                     [
                         "pending",
-                        "\(status.pendingChangeSets) change set(s), \(status.pendingRecords) record(s)",
+                        "\(Counted.text(status.pendingChangeSets, "change set")), \(Counted.text(status.pendingRecords, "record"))",
                     ],
                     ["conflicts", String(status.conflicts)],
                     ["overruled", String(status.overruled)],

@@ -9,16 +9,22 @@ extension Device {
     struct Conflicts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract:
-                "List refused change sets, and values that were overruled: what was there, what you wrote, what the server has."
+                "List refused change sets, and values that were overruled: what was there, what you wrote, what the server has.",
+            discussion: """
+                The records that the reasons name come first. Of a change set with more than 10 records only the first few \
+                others are shown, unless --all is given; --json has everything.
+                """
         )
         @Argument(help: "The device's file.") var file: String
         @Flag(help: "Print JSON.") var json = false
+        @Flag(help: "Show every record of every change set.") var all = false
 
         func run() async throws {
             try await Terminal.run {
                 let conflicts = try await OpenDevice.conflicts(file)
                 if json { return try Terminal.json(object: conflicts.map(Self.object)) }
                 if conflicts.isEmpty { Terminal.line("no conflicts") }
+                if let line = ConflictSummary.line(of: conflicts) { Terminal.line(line) }
                 for conflict in conflicts { try show(conflict) }
             }
         }
@@ -50,6 +56,15 @@ extension Device {
                         "theirs": try value(record.theirs),
                     ]
                 },
+                "referrers": try conflict.referrers.map { referrers in
+                    [
+                        "table": referrers.table,
+                        "columns": referrers.columns,
+                        "keys": try referrers.keys.map { try value($0) },
+                        "parent": referrers.parent,
+                        "parentKey": try value(referrers.parentKey),
+                    ]
+                },
             ]
         }
 
@@ -64,31 +79,33 @@ extension Device {
         private func show(_ conflict: Conflict) throws {
             guard conflict.kind == .refused else { return try showOverruled(conflict) }
             Terminal.line("conflict \(conflict.number)  \(conflict.id)  parked \(conflict.parked)")
-            for reason in conflict.reasons {
-                let columns = reason.columns.isEmpty ? [] : [reason.columns.joined(separator: ", ")]
-                let place = ([reason.table, reason.key ?? ""] + columns).filter { !$0.isEmpty }
-                let shown = place.isEmpty ? "" : " [\(place.joined(separator: " "))]"
-                Terminal.line("  why: \(reason.message)\(shown)")
-            }
+            let summary = ConflictSummary(conflict, all: all)
+            for reason in summary.reasons { Terminal.line("  why: \(reason)") }
+            for referrers in summary.referrers { Terminal.line("  who refers: \(referrers)") }
             if !conflict.after.isEmpty {
                 Terminal.line("  builds on: \(conflict.after.joined(separator: ", "))")
             }
-            for record in conflict.records {
+            for record in summary.shown {
                 Terminal.line("  \(record.operation) \(record.table) \(record.key)")
                 try showColumns(of: record)
             }
+            if let rest = summary.rest { Terminal.line("  \(rest)") }
             Terminal.line(
                 "  to keep the server's: tidemark device resolve \(file) \(conflict.number) --accept"
             )
-            Terminal.line(
-                "  to write yours again: tidemark device resolve \(file) \(conflict.number) --retry"
-            )
+            let again = "tidemark device resolve \(file) \(conflict.number) --retry"
+            guard summary.hasDeleted else {
+                return Terminal.line("  to write yours again: \(again)")
+            }
+            Terminal.line("  to write yours again, but what was deleted: \(again) --no-revive")
+            Terminal.line("  to make what was deleted anew as well: \(again) --revive")
         }
 
         /// Values that lost by the policy of their columns: nothing has to be decided.
         private func showOverruled(_ conflict: Conflict) throws {
             Terminal.line("overruled \(conflict.number)  \(conflict.id)  kept \(conflict.parked)")
-            for record in conflict.records {
+            let summary = ConflictSummary(conflict, all: all)
+            for record in summary.shown {
                 Terminal.line("  \(record.table) \(record.key)")
                 let (lost, stands) = (
                     try Self.columns(record.mine), try Self.columns(record.theirs)
@@ -101,6 +118,7 @@ extension Device {
                 }
                 Terminal.table([["    column", "kept here", "stands"]] + rows)
             }
+            if let rest = summary.rest { Terminal.line("  \(rest)") }
             Terminal.line(
                 "  to write it again: tidemark device resolve \(file) \(conflict.number) --retry"
             )

@@ -25,8 +25,8 @@ extension Device {
                 try await Download(url: place.server, zone: place.zone, access: access).run {
                     try await $0.rescue(path: file, damaged: damaged, progress: $1)
                 } saying: {
-                    "\(file) has everything of \(damaged) that waits: \($0.pendingChangeSets) change set(s), "
-                        + "\($0.conflicts) conflict(s), at revision \($0.revision)"
+                    "\(file) has everything of \(damaged) that waits: \(Counted.text($0.pendingChangeSets, "change set")), "
+                        + "\(Counted.text($0.conflicts, "conflict")), at revision \($0.revision)"
                 }
             }
         }

@@ -18,6 +18,17 @@ extension Device {
                   tidemark device resolve app.sqlite 3 --merge --set 'text="oat and goat milk"'
                   echo '{"note":{"1":{"text":"both"},"2":null}}' | tidemark device resolve app.sqlite 3 --merge --values -
 
+                --only and --except name records as TABLE/KEY and may be repeated. The records that --only names get the \
+                decision, and all others of the change set the opposite one; with --except it is the other way round. So \
+                nothing of the conflict is left. A reference between a record that is written again and one that is not \
+                may forbid the division; the error names both.
+
+                  tidemark device resolve app.sqlite 3 --retry --except player/7     (the server's player 7 stays)
+                  tidemark device resolve app.sqlite 3 --accept --only player/7      (the same)
+
+                A record that somebody else has deleted and that you updated is made anew by --retry. Say whether you want \
+                that: --revive, or --no-revive, which leaves it deleted and writes the others.
+
                 The outcome is a new change set, which the next sync sends. What was parked because it builds on this change set \
                 is named, to be resolved next; with --dependents it gets the same decision, in its order.
                 """
@@ -37,6 +48,22 @@ extension Device {
             help: ArgumentHelp("A JSON file of values; - for standard input.", valueName: "file")
         ) var values: String?
         @Flag(help: "Decide the same for all that builds on it.") var dependents = false
+        @Option(
+            help: ArgumentHelp(
+                "A record that gets the decision, the others the opposite; may be repeated.",
+                valueName: "table/key"
+            )
+        ) var only: [String] = []
+        @Option(
+            help: ArgumentHelp(
+                "A record that gets the opposite decision; may be repeated.",
+                valueName: "table/key"
+            )
+        ) var except: [String] = []
+        @Flag(
+            inversion: .prefixedNo,
+            help: "Make records anew that somebody else has deleted, or leave them deleted."
+        ) var revive: Bool?
 
         func validate() throws {
             guard [accept, retry, merge].filter({ $0 }).count == 1 else {
@@ -45,25 +72,41 @@ extension Device {
             guard merge == (!set.isEmpty || values != nil), set.isEmpty || values == nil else {
                 throw ValidationError("--merge needs either --set or --values.")
             }
+            guard only.isEmpty || except.isEmpty else {
+                throw ValidationError("Give either --only or --except.")
+            }
+            let isPart = !only.isEmpty || !except.isEmpty
+            guard !isPart || !merge && !dependents else {
+                throw ValidationError(
+                    "--only and --except divide one conflict: not with --merge, nor with --dependents."
+                )
+            }
+            guard revive == nil || !accept || isPart else {
+                throw ValidationError("--accept writes nothing again, so it revives nothing.")
+            }
         }
 
         func run() async throws {
             try await Terminal.run {
                 let engine = try await OpenDevice(file).engine
-                var left = try await engine.resolve(id, try await resolution(engine))
+                let part = try await part(engine)
+                var left = try await engine.resolve(id, part?.resolution ?? choice)
                 var count = 1
                 while dependents, let next = left.first {
-                    let more = try await engine.resolve(next.id, accept ? .accept : .retry)
+                    let whole = try ResolvePart(next, accepts: accept)
+                    let more = try await engine.resolve(
+                        next.id,
+                        try await reviving(whole, engine).resolution
+                    )
                     let known = Set(left.map(\.id))
                     left = left.dropFirst() + more.filter { !known.contains($0.id) }
                     left.sort { $0.number < $1.number }
                     count += 1
                 }
-                let what = count == 1 ? "" : " of \(count) change sets"
                 Terminal.line(
-                    accept
-                        ? "accepted: the server's rows stay"
-                        : "your changes\(what) are made again; sync to send them"
+                    count > 1 && !accept
+                        ? "your changes of \(count) change sets are made again; sync to send them"
+                        : part?.text ?? ""
                 )
                 guard !left.isEmpty else { return }
                 let numbers = left.map { String($0.number) }.joined(separator: ", ")
@@ -71,14 +114,56 @@ extension Device {
             }
         }
 
-        private func resolution(_ engine: SyncEngine) async throws -> Resolution {
-            guard merge else { return accept ? .accept : .retry }
+        /// The decision record by record; nil when there is no such conflict, which the library
+        /// says.
+        private func part(_ engine: SyncEngine) async throws -> ResolvePart? {
             let conflict = try await engine.conflicts().first {
                 $0.id == id.lowercased() || String($0.number) == id
             }
-            let records = (conflict?.records ?? []).filter { $0.operation != "unchanged" }
-            guard let values else { return .merge([try single(records)]) }
-            return .merge(try read(values, records))
+            guard let conflict else { return nil }
+            guard merge else {
+                return try await reviving(
+                    try ResolvePart(conflict, accepts: accept, only: only, except: except),
+                    engine
+                )
+            }
+            let records = conflict.records.filter { $0.operation != "unchanged" }
+            let merged = try values.map { try read($0, records) } ?? [single(records)]
+            return try await reviving(
+                try ResolvePart(conflict, accepts: false, merged: merged),
+                engine
+            )
+        }
+
+        private var choice: Resolution { accept ? .accept : .retry }
+
+        /// The same, with what somebody else has deleted left out or made anew, as the user says.
+        ///
+        /// - Throws: ``TidemarkError`` when the user has not said it.
+        private func reviving(_ part: ResolvePart, _ engine: SyncEngine) async throws -> ResolvePart
+        {
+            let gone = try await engine.madeAnew(byRetrying: part.conflict.id).filter {
+                part.writes($0)
+            }
+            guard !gone.isEmpty else { return part }
+            let what = Counted.text(gone.count, "record", plural: "records")
+            let names = "\(what) of conflict \(part.conflict.number): \(ResolvePart.names(gone))"
+            switch revive {
+            case true:
+                Terminal.line("made anew, though somebody else deleted them: \(names)")
+                return part
+            case false:
+                var part = part
+                part.leave(gone)
+                return part
+            case nil:
+                throw TidemarkError(
+                    .invalidArgument,
+                    "Somebody else has deleted what would be made anew, \(names).",
+                    fix:
+                        "Add --revive to make it anew, or --no-revive to leave it deleted and write the others."
+                )
+            }
         }
 
         /// The conflict's one record, with the values of `--set`.

@@ -136,7 +136,7 @@ struct Verify: AsyncParsableCommand {
         }
         if report.isServerReached {
             Terminal.line(
-                "asked \(report.roundTrips) time(s), \(report.bytesSent) bytes sent, \(report.bytesReceived) received"
+                "asked \(Counted.text(report.roundTrips, "time")), \(report.bytesSent) bytes sent, \(report.bytesReceived) received"
             )
         }
         Terminal.line(verdict(report))
@@ -158,8 +158,13 @@ struct Verify: AsyncParsableCommand {
                 ? "all is right"
                 : "all is right by the file's own books; the server was not reached"
         }
-        guard report.isRepaired else { return "\(count) record(s) differ; --repair replaces them" }
-        let conflicts = report.conflicts > 0 ? "; \(report.conflicts) conflict(s) wait" : ""
-        return "\(count) record(s) repaired\(conflicts)"
+        guard report.isRepaired else {
+            return
+                "\(count) \(count == 1 ? "record differs" : "records differ"); --repair replaces them"
+        }
+        let conflicts =
+            report.conflicts > 0
+            ? "; \(Counted.text(report.conflicts, "conflict waits", plural: "conflicts wait"))" : ""
+        return "\(Counted.text(count, "record")) repaired\(conflicts)"
     }
 }

@@ -37,6 +37,15 @@ public enum EngineConnection {
 }
 
 extension EngineConnection {
+    /// Adds the SQL functions to a connection that only reads, unless it has them.
+    package static func addFunctions(to db: Database) throws {
+        let hasThem = try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM pragma_function_list WHERE name = 'tidemark_key')"
+        )
+        if hasThem != true { try SQLFunctions.register(on: db) }
+    }
+
     /// The least memory for pages, in KiB: of the file, and of temporary tables.
     ///
     /// SQLite's own 2 MB are read and written again and again when a large answer is taken in.

@@ -96,8 +96,10 @@ public struct SyncRequest: Hashable, Sendable {
     public let isSettled: Bool
     /// Whether the device takes a file of what has changed in place of many change sets.
     public let takesDelta: Bool
-    /// What is to come back of the change sets. With `verdicts` that is the whole answer: the
-    /// sender keeps no rows, and is told nothing of other revisions.
+    /// What is to come back of the change sets.
+    ///
+    /// With `verdicts` that is the whole answer: the sender keeps no rows, and is told nothing of
+    /// other revisions.
     public let echo: Echo
     /// The most related records that the sender wants with a refusal; nil: all that the server
     /// brings.

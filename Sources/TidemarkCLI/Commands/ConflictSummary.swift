@@ -1,0 +1,142 @@
+import Tidemark
+import TidemarkCore
+
+/// How much of the conflicts is shown, and what is said in place of the rest.
+struct ConflictSummary {
+    /// Records up to which a conflict is shown whole.
+    private static let wholeMax = 10
+    /// The contested records that are shown of a larger one.
+    private static let contestedMax = 20
+    /// The records beside these.
+    private static let othersMax = 3
+    /// The lines that say why.
+    private static let reasonsMax = 20
+
+    let conflict: Conflict
+    /// Whether everything is shown.
+    let isWhole: Bool
+    /// The records that the reasons name.
+    let contested: [Conflict.Record]
+    /// The others.
+    let others: [Conflict.Record]
+
+    /// Divides a conflict's records into those that the reasons name and the others.
+    init(_ conflict: Conflict, all: Bool) {
+        self.conflict = conflict
+        isWhole = all || conflict.records.count <= Self.wholeMax
+        let named = Set(conflict.reasons.map { Name(table: $0.table, key: $0.key ?? "") })
+        let isNamed = { (record: Conflict.Record) in
+            named.contains(Name(table: record.table, key: record.key))
+        }
+        contested = conflict.records.filter(isNamed)
+        others = conflict.records.filter { !isNamed($0) }
+    }
+
+    private struct Name: Hashable {
+        let table: String
+        let key: String
+    }
+
+    /// The records that are shown, contested ones first.
+    var shown: [Conflict.Record] {
+        if isWhole { return contested + others }
+        return Array(contested.prefix(Self.contestedMax)) + others.prefix(Self.othersMax)
+    }
+
+    /// The line for the records that are not shown; nil when all are.
+    var rest: String? {
+        let count = conflict.records.count - shown.count
+        guard count > 0 else { return nil }
+        return "… and \(Counted.text(count, "more record")) (--all shows them)"
+    }
+
+    /// Whether somebody else has deleted a record that the change set updates.
+    var hasDeleted: Bool {
+        conflict.records.contains { $0.operation == "update" && $0.theirs == nil }
+    }
+
+    // MARK: Why
+
+    private struct Cause: Hashable {
+        let message: String
+        let table: String
+        let columns: [String]
+    }
+
+    /// Why the change set was refused: one line for all records of a table with one cause.
+    var reasons: [String] {
+        var causes: [Cause] = []
+        var keys: [Cause: [String]] = [:]
+        for reason in conflict.reasons {
+            let cause = Cause(
+                message: reason.message,
+                table: reason.table,
+                columns: reason.columns
+            )
+            if keys[cause] == nil { causes.append(cause) }
+            guard let key = reason.key, !keys[cause, default: []].contains(key) else {
+                keys[cause] = keys[cause] ?? []
+                continue
+            }
+            keys[cause, default: []].append(key)
+        }
+        let lines = causes.map { cause in
+            let place = [
+                cause.table, list(keys[cause] ?? []), cause.columns.joined(separator: ", "),
+            ]
+            .filter { !$0.isEmpty }
+            return cause.message + (place.isEmpty ? "" : " [\(place.joined(separator: " "))]")
+        }
+        guard !isWhole, lines.count > Self.reasonsMax else { return lines }
+        let more = Counted.text(lines.count - Self.reasonsMax, "more reason")
+        return lines.prefix(Self.reasonsMax) + ["… and \(more) (--all shows them)"]
+    }
+
+    /// Who refers to a record that was to be deleted: one line a table, reference and parent.
+    var referrers: [String] {
+        conflict.referrers.map {
+            "\($0.table) \(list($0.keys)) by \($0.columns.joined(separator: ", ")), to \($0.parent) \($0.parentKey)"
+        }
+    }
+
+    private func list(_ keys: [String]) -> String {
+        Counted.list(keys, most: isWhole && keys.count <= Self.wholeMax ? Self.wholeMax : 5)
+    }
+
+    // MARK: All of them
+
+    /// What waits, in one line; nil where the conflicts say it shortly enough themselves.
+    static func line(of conflicts: [Conflict]) -> String? {
+        let records = conflicts.reduce(0) { $0 + $1.records.count }
+        guard conflicts.count > 1 || records > wholeMax else { return nil }
+        let (refused, overruled) = (
+            conflicts.filter { $0.kind == .refused }, conflicts.filter { $0.kind == .overruled }
+        )
+        var parts: [String] = []
+        if !refused.isEmpty {
+            parts.append(
+                "\(count(refused, "conflict")) (reasons: \(kinds(of: refused).joined(separator: ", ")))"
+            )
+        }
+        if !overruled.isEmpty { parts.append(count(overruled, "overruled change set")) }
+        return parts.joined(separator: "; ")
+    }
+
+    private static func count(_ conflicts: [Conflict], _ noun: String) -> String {
+        let records = conflicts.reduce(0) { sum, conflict in
+            sum + conflict.records.count { $0.operation != "unchanged" }
+        }
+        return "\(Counted.text(conflicts.count, noun)) with \(Counted.text(records, "record"))"
+    }
+
+    /// The records that reasons name, by rule, most frequent first.
+    private static func kinds(of conflicts: [Conflict]) -> [String] {
+        var counts: [String: Int] = [:]
+        for conflict in conflicts {
+            for rule in Set(conflict.reasons).map(\.rule) { counts[rule, default: 0] += 1 }
+        }
+        return counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map {
+            "\(Counted.number($0.value)) \($0.key)"
+        }
+    }
+}
