@@ -2,6 +2,9 @@
 public struct Limits: Hashable, Sendable {
     /// The largest request body after decompression, in bytes.
     public var requestBytesMax = 64 << 20
+    /// The memory that requests and answers in flight may take at a server, in bytes: a body
+    /// counts twice, an answer as what is left of it to send.
+    public var inFlightBytesMax = 512 << 20
     /// The largest answer that a device takes after decompression, in bytes.
     public var responseBytesMax = 256 << 20
     /// The change sets of one request.

@@ -46,7 +46,8 @@ public struct TidemarkServerApplication: Sendable {
     ///   - host: The address to listen on; only this machine can reach the default.
     ///   - port: The port to listen on; 0 takes any that is free.
     ///   - browsers: Which web pages are answered; unless named, none but the server's own.
-    ///   - limits: What the server takes, above all ``TidemarkCore/Limits/requestBytesMax``.
+    ///   - limits: What the server takes, above all ``TidemarkCore/Limits/requestBytesMax`` and
+    ///     ``TidemarkCore/Limits/inFlightBytesMax``.
     ///   - drain: How long requests are still taken after the signal to stop, while `/readyz`
     ///     says that the server stops, so that load balancers send them elsewhere.
     ///   - clock: Measures the drain, and how long the store takes to answer `/readyz`.
@@ -79,11 +80,13 @@ public struct TidemarkServerApplication: Sendable {
     ///   - stopsOnSignals: Whether SIGINT, SIGTERM and SIGHUP end it; each is named in the log, at
     ///     level warning.
     ///   - onListening: Called once, with the port, when connections are taken.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it cannot listen there.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it cannot listen there, or when the largest
+    ///   request does not fit into the memory that the limits allow.
     public func run(
         stopsOnSignals: Bool = true,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws {
+        try InFlightMemory.check(limits)
         let room = ConnectionRoom.granted(syncs: Self.syncsMax, listeners: limits.listenersMax)
         service.fanOut.admit(atMost: room.listeners)
         let readiness = Readiness()
@@ -181,6 +184,7 @@ public struct TidemarkServerApplication: Sendable {
         RouteTable(
             service: service,
             bodyReader: bodyReader,
+            memory: InFlightMemory(limits: limits, metrics: metrics),
             readiness: readiness,
             storeCheck: StoreCheck(service, patience: Self.storePatience, clock: clock),
             exposition: exposition

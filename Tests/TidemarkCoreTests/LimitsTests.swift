@@ -42,7 +42,7 @@ import TidemarkCore
             limits.repairRecordsMax, limits.massDeletionRecordsMin, limits.massDeletionPercent,
             limits.listenersMax, limits.heartbeatMilliseconds, limits.listenerTickMilliseconds,
             limits.waitMillisecondsMax, limits.groupRequestsMax, limits.groupBytesMax,
-            limits.deltaBytesMin, limits.changeEventBytesMax, limits.openLapsMax,
+            limits.inFlightBytesMax, limits.deltaBytesMin, limits.changeEventBytesMax, limits.openLapsMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
         // All revisions are kept unless somebody says how many.

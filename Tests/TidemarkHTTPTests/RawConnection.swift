@@ -35,6 +35,17 @@ extension TestServer {
         return text
     }
 
+    /// Sends bytes, and never reads what comes back.
+    func connectWithoutReading(sending request: String) async throws -> any Channel {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.autoRead, value: false)
+            .channelOption(.socketOption(.so_rcvbuf), value: 16 << 10)
+            .connect(host: "127.0.0.1", port: port)
+            .get()
+        try await channel.writeAndFlush(ByteBuffer(string: request))
+        return channel
+    }
+
     private final class Collector: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         private let pieces: AsyncStream<String>.Continuation

@@ -144,12 +144,23 @@ struct Serve: AsyncParsableCommand {
     )
     var drain = 0.0
 
+    @Option(
+        help: ArgumentHelp(
+            "The memory for requests and answers in flight; what does not fit is told to come back.",
+            valueName: "MiB"
+        )
+    )
+    var memory = Limits.standard.inFlightBytesMax >> 20
+
     @Flag(help: "Log every request.")
     var verbose = false
 
     func validate() throws {
         guard (keepRevisions ?? 0) >= 0 else {
             throw ValidationError("--keep-revisions is a number of revisions, from 0.")
+        }
+        guard (1...1 << 20).contains(memory) else {
+            throw ValidationError("--memory is a number of MiB, from 1.")
         }
         guard snapshotBehind >= 0 else {
             throw ValidationError("--snapshot-behind is a number of revisions, from 0.")
@@ -201,6 +212,7 @@ struct Serve: AsyncParsableCommand {
                 host: address.host,
                 port: address.port,
                 browsers: browsers,
+                limits: limits,
                 drain: .seconds(drain),
                 exposition: registry.text,
                 logger: logger
@@ -219,10 +231,16 @@ struct Serve: AsyncParsableCommand {
         let close: @Sendable () async throws -> Void
     }
 
-    private func open(_ logger: Logger) async throws -> Opened {
+    private var limits: Limits {
         var limits = Limits.standard
         limits.revisionsKept = keepRevisions
         limits.snapshotRevisionsBehindMax = snapshotBehind
+        limits.inFlightBytesMax = memory << 20
+        return limits
+    }
+
+    private func open(_ logger: Logger) async throws -> Opened {
+        let limits = limits
         guard let store else { return try await openFile(limits) }
         var options = PostgresStore.Options(address: store, newEpoch: UUID())
         options.filePath = try file.map { try Self.existing($0) }

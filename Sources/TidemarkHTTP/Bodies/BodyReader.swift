@@ -11,20 +11,27 @@ struct BodyReader {
     /// The longest time that a body may take to arrive.
     let durationMax: Duration
 
-    /// The whole body, which arrives on a channel.
+    /// The whole body, which arrives on a channel; its memory is counted before it is taken.
     ///
     /// - Throws: ``Refusal`` for a body that is too large, too slow, or in another coding than
-    ///   gzip; ``ClientGone`` when the rest of it never came.
-    func read(_ request: Request, on channel: any Channel) async throws -> [UInt8] {
+    ///   gzip, and for one that the server has no memory for; ``ClientGone`` when the rest of it
+    ///   never came.
+    func read(
+        _ request: Request,
+        on channel: any Channel,
+        share: MemoryShare
+    ) async throws -> [UInt8] {
         let announced = request.headers[.contentLength].flatMap { Int($0) }
         guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
             throw try await refused(request, unsupported(request.headers[.contentEncoding] ?? ""))
         }
         guard announced ?? 0 <= bytesMax else { throw try await refused(request, tooLarge) }
-        var intake = Intake(reader: self, coding: coding)
+        var intake = Intake(reader: self, coding: coding, announced: announced, share: share)
         do {
             try await UploadPermission.grant(request, on: channel)
-            for try await piece in request.body where !intake.take(piece) { break }
+            for try await piece in request.body {
+                guard await intake.take(piece) else { break }
+            }
         } catch {
             throw ClientGone(cause: error)
         }
@@ -88,17 +95,20 @@ extension BodyReader {
         private let reader: BodyReader
         private let deadline: ContinuousClock.Instant
         private let gunzip: Gunzip?
+        private let share: MemoryShare
         private var body: [UInt8] = []
         private var drain: UploadDrain?
 
-        init(reader: BodyReader, coding: ContentCoding) {
-            self.reader = reader
+        init(reader: BodyReader, coding: ContentCoding, announced: Int?, share: MemoryShare) {
+            (self.reader, self.share) = (reader, share)
             deadline = ContinuousClock.now + reader.durationMax
             gunzip = coding == .gzip ? Gunzip(bytesMax: reader.bytesMax) : nil
+            // An array that grows is copied, and is there twice meanwhile.
+            if coding == .identity, let announced { body.reserveCapacity(announced) }
         }
 
         /// Takes the next piece, and says whether to go on.
-        mutating func take(_ piece: ByteBuffer) -> Bool {
+        mutating func take(_ piece: ByteBuffer) async -> Bool {
             guard refusal == nil else {
                 let goesOn = drain?.drop(piece) ?? false
                 refusal?.leavesBodyUnread = !goesOn
@@ -109,10 +119,10 @@ extension BodyReader {
                 refuse(reader.tooSlow)
                 return true
             }
-            do throws(GzipError) {
-                try append(Array(piece.readableBytesView))
+            do throws(Refusal) {
+                try await append(Array(piece.readableBytesView))
             } catch {
-                refuse(reader.refusal(error))
+                refuse(error)
             }
             return true
         }
@@ -124,24 +134,34 @@ extension BodyReader {
             } catch {
                 throw reader.refusal(error)
             }
+            share.finishReading()
             return body
         }
 
-        private mutating func append(_ bytes: [UInt8]) throws(GzipError) {
-            guard let gunzip else {
-                guard body.count + bytes.count <= reader.bytesMax else {
-                    throw .tooLarge(bytesMax: reader.bytesMax)
-                }
-                body += bytes
-                return
-            }
+        private mutating func append(_ bytes: [UInt8]) async throws(Refusal) {
+            guard let gunzip else { return try await hold(bytes) }
             gunzip.feed(bytes)
-            while let block = try gunzip.next() { body += block }
+            while let block = try next(of: gunzip) { try await hold(block) }
+        }
+
+        private func next(of gunzip: Gunzip) throws(Refusal) -> [UInt8]? {
+            do throws(GzipError) {
+                return try gunzip.next()
+            } catch {
+                throw reader.refusal(error)
+            }
+        }
+
+        private mutating func hold(_ bytes: [UInt8]) async throws(Refusal) {
+            guard body.count + bytes.count <= reader.bytesMax else { throw reader.tooLarge }
+            try await share.grow(toBody: body.count + bytes.count)
+            body += bytes
         }
 
         private mutating func refuse(_ refusal: Refusal) {
             self.refusal = refusal
             (body, drain) = ([], UploadDrain())
+            share.giveBack()
         }
     }
 }

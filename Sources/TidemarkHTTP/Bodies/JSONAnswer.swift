@@ -16,14 +16,20 @@ enum JSONAnswer {
     /// Makes an answer for a request with these headers; with `shared`, one that others may get as
     /// well and that need not be compressed for each of them.
     ///
+    /// The answer's memory is counted by `share` until its last piece is written. Without a share
+    /// it is not counted: it is short.
+    ///
     /// A client that does not take gzip is a person at a terminal, or close to one: the body ends
     /// with a newline then.
     static func response(
         _ json: [UInt8],
         status: HTTPResponse.Status = .ok,
         to requestHeaders: HTTPFields,
+        share: MemoryShare? = nil,
         shared: CompressedAnswers? = nil
     ) async throws -> Response {
+        // The JSON, and beside it what is sent.
+        try share?.answer(bytes: 2 * json.count)
         var headers: HTTPFields = [
             .contentType: "application/json",
             .cacheControl: "no-store",
@@ -37,14 +43,22 @@ enum JSONAnswer {
         case .gzip:
             body = ByteBuffer(bytes: json)
         case .identity:
-            body = ByteBuffer(bytes: json.last == newline ? json : json + [newline])
+            var text = ByteBuffer(bytes: json)
+            if json.last != newline { text.writeInteger(newline) }
+            body = text
         }
-        return Response(status: status, headers: headers, body: responseBody(body))
+        try share?.answer(bytes: body.readableBytes)
+        return Response(status: status, headers: headers, body: responseBody(body, share))
     }
 
     /// A body as gzip.
     static func compress(_ json: [UInt8]) -> ByteBuffer {
-        ByteBuffer(bytes: gzip(json, level: compressionLevel))
+        let stream = Gzip(level: compressionLevel)
+        stream.feed(json)
+        stream.finish()
+        var body = ByteBuffer()
+        while let block = stream.next() { body.writeBytes(block) }
+        return body
     }
 
     private static func compressed(
@@ -58,16 +72,18 @@ enum JSONAnswer {
 
     private static let newline = UInt8(ascii: "\n")
 
-    private static func responseBody(_ buffer: ByteBuffer) -> ResponseBody {
+    private static func responseBody(_ buffer: ByteBuffer, _ share: MemoryShare?) -> ResponseBody {
         guard buffer.readableBytes > pieceBytesMax else { return ResponseBody(byteBuffer: buffer) }
         return ResponseBody(contentLength: buffer.readableBytes) { writer in
             var rest = buffer
-            while let piece = rest.readSlice(length: min(rest.readableBytes, pieceBytesMax)),
-                piece.readableBytes > 0
+            while let piece = rest.readBytes(length: min(rest.readableBytes, pieceBytesMax)),
+                !piece.isEmpty
             {
-                try await writer.write(piece)
+                // A copy: a slice that waits on the connection would keep the whole answer alive.
+                try await writer.write(ByteBuffer(bytes: piece))
             }
             try await writer.finish(nil)
+            withExtendedLifetime(share) {}
         }
     }
 }

@@ -5,6 +5,7 @@ internal import TidemarkServer
 /// `GET /digest`: the content hash of every table.
 struct DigestRoute {
     let service: any SyncService
+    let memory: InFlightMemory
 
     /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
@@ -15,7 +16,8 @@ struct DigestRoute {
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return try await JSONAnswer.response(
             Array(try encoder.encode(digest)),
-            to: request.headers
+            to: request.headers,
+            share: memory.share()
         )
     }
 }

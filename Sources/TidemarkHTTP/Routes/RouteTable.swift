@@ -21,6 +21,7 @@ struct RouteTable {
 
     let service: any SyncService
     let bodyReader: BodyReader
+    let memory: InFlightMemory
     let readiness: Readiness
     let storeCheck: StoreCheck
     let exposition: @Sendable () -> String
@@ -28,12 +29,21 @@ struct RouteTable {
     /// Adds every route to a router.
     func add(to router: Router<ServerRequestContext>) {
         let compressed = CompressedAnswers()
-        let sync = SyncRoute(service: service, bodyReader: bodyReader, compressed: compressed)
+        let sync = SyncRoute(
+            service: service,
+            bodyReader: bodyReader,
+            memory: memory,
+            compressed: compressed
+        )
         let events = EventsRoute(service: service)
         let snapshot = SnapshotRoute(service: service)
-        let schema = SchemaRoute(service: service, compressed: compressed)
-        let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader)
-        let digest = DigestRoute(service: service)
+        let schema = SchemaRoute(service: service, memory: memory, compressed: compressed)
+        let fingerprints = FingerprintsRoute(
+            service: service,
+            bodyReader: bodyReader,
+            memory: memory
+        )
+        let digest = DigestRoute(service: service, memory: memory)
         for prefix in ["", "/zones/:zone"] {
             add("\(prefix)/sync", to: router, get: sync.news, post: sync.answer)
             add("\(prefix)/fingerprints", to: router, post: fingerprints.answer)

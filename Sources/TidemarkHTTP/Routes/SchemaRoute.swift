@@ -4,6 +4,7 @@ internal import TidemarkServer
 /// `GET /schema`: the statements that make the zone's tables.
 struct SchemaRoute {
     let service: any SyncService
+    let memory: InFlightMemory
     let compressed: CompressedAnswers
 
     /// Answers one request.
@@ -14,6 +15,7 @@ struct SchemaRoute {
         return try await JSONAnswer.response(
             schema,
             to: request.headers,
+            share: memory.share(),
             shared: compressed
         )
     }

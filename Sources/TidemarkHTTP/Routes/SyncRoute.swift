@@ -11,21 +11,32 @@ internal import TidemarkServer
 struct SyncRoute {
     let service: any SyncService
     let bodyReader: BodyReader
+    let memory: InFlightMemory
     let compressed: CompressedAnswers
 
     /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
         -> Response
     {
-        let zone = try context.zone
-        let body = try await bodyReader.read(request, on: context.channel)
-        try await HeldRequest(service: service, zone: zone, channel: context.channel).wait(body)
-        let answer = try await service.sync(zone: zone, body: body)
+        let share = memory.share()
         return try await JSONAnswer.response(
-            answer,
+            try await handle(request, context, share),
             to: request.headers,
+            share: share,
             shared: compressed
         )
+    }
+
+    /// The answer of the service; the body is gone when this returns.
+    private func handle(
+        _ request: Request,
+        _ context: ServerRequestContext,
+        _ share: MemoryShare
+    ) async throws -> [UInt8] {
+        let (zone, channel) = (try context.zone, context.channel)
+        let body = try await bodyReader.read(request, on: channel, share: share)
+        try await HeldRequest(service: service, zone: zone, channel: channel).wait(body)
+        return try await service.sync(zone: zone, body: body)
     }
 
     /// Answers a device that says by an entity tag what it has.
@@ -46,6 +57,7 @@ struct SyncRoute {
         var response = try await JSONAnswer.response(
             answer,
             to: request.headers,
+            share: memory.share(),
             shared: compressed
         )
         response.headers[.eTag] = end.entityTag

@@ -65,6 +65,16 @@ extension MetricDefinition {
         .gauge,
         help: "Requests whose answer is not out yet."
     )
+    static let memory = MetricDefinition(
+        "tidemark_in_flight_bytes",
+        .gauge,
+        help: "Memory that requests and answers in flight are counted for."
+    )
+    static let memoryRefusals = MetricDefinition(
+        "tidemark_in_flight_refusals_total",
+        .counter,
+        help: "Requests that were refused because there was no memory left for them."
+    )
     static let lag = MetricDefinition(
         "tidemark_lag_revisions",
         .histogram(bounds: [0, 1, 10, 100, 1_000, 10_000, 100_000]),

@@ -8,13 +8,17 @@ public import TidemarkCore
 public struct ServerMetrics: Sendable {
     /// Every metric there is: the one table of them.
     public static let definitions: [MetricDefinition] = [
-        .pushes, .conflicts, .repeats, .refusals, .requests, .inFlight, .lag, .waiting, .groupSize,
-        .commits, .failedCommits, .cacheHits, .cacheMisses, .sharedHits, .sharedMisses, .listeners,
+        .pushes, .conflicts, .repeats, .refusals, .requests, .inFlight, .memory, .memoryRefusals,
+        .lag,
+        .waiting, .groupSize, .commits, .failedCommits, .cacheHits, .cacheMisses, .sharedHits,
+        .sharedMisses, .listeners,
         .build,
     ]
 
     private let factory: any MetricsFactory
     private let inFlight: Meter
+    private let memory: Meter
+    private let memoryRefusals: Counter
     private let waiting: Meter
     private let listeners: Meter
     private let cacheHits: Counter
@@ -41,6 +45,7 @@ public struct ServerMetrics: Sendable {
             Meter(label: definition.name, factory: factory)
         }
         (inFlight, waiting, listeners) = (gauge(.inFlight), gauge(.waiting), gauge(.listeners))
+        (memory, memoryRefusals) = (gauge(.memory), counter(.memoryRefusals))
         (cacheHits, cacheMisses) = (counter(.cacheHits), counter(.cacheMisses))
         (sharedHits, sharedMisses) = (counter(.sharedHits), counter(.sharedMisses))
         (pushes, conflicts) = (counter(.pushes), counter(.conflicts))
@@ -57,6 +62,12 @@ public struct ServerMetrics: Sendable {
 
     /// So many requests more, or fewer, are being answered.
     public func inFlight(changedBy count: Int) { inFlight.change(by: count) }
+
+    /// Requests and answers in flight are counted for so many bytes more, or fewer.
+    public func memory(changedBy bytes: Int) { memory.change(by: bytes) }
+
+    /// A request was refused because there was no memory left for it.
+    public func refusedForMemory() { memoryRefusals.increment() }
 
     /// So many connections are told of new revisions.
     func listeners(_ count: Int) { listeners.set(count) }
