@@ -8,7 +8,7 @@ struct OpenDevice {
     let engine: SyncEngine
 
     /// Opens a file to sync it; without `access`, for what needs no server.
-    init(_ path: String, access: ServerAccess? = nil) async throws {
+    init(_ path: String, access: ServerAccess? = nil, limits: Limits = .standard) async throws {
         try Self.requireFile(path)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
@@ -26,7 +26,8 @@ struct OpenDevice {
             database,
             server: place.server,
             zone: place.zone,
-            transport: try access?.transport(to: place.server)
+            transport: try access?.transport(to: place.server),
+            limits: limits
         )
     }
 

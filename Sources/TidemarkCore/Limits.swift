@@ -2,6 +2,10 @@
 public struct Limits: Hashable, Sendable {
     /// The largest request body after decompression, in bytes.
     public var requestBytesMax = 64 << 20
+    /// The largest value of a column that a device sends and a server takes, in bytes.
+    ///
+    /// A larger one that is in the served rows already reaches every device all the same.
+    public var valueBytesMax = 8 << 20
     /// The memory that requests and answers in flight may take at a server, in bytes: a body
     /// counts twice, an answer as what is left of it to send.
     public var inFlightBytesMax = 512 << 20

@@ -9,6 +9,11 @@ import TidemarkCore
         #expect(limits.outgoingBytesTarget <= limits.requestBytesMax)
     }
 
+    @Test func `a value that a device sends fits into a request, in its longest form`() {
+        // A control character takes six bytes of JSON.
+        #expect(6 * limits.valueBytesMax < limits.requestBytesMax)
+    }
+
     @Test func `the largest change set that a server takes comes back to every device`() {
         // The echo adds an envelope, revisions and old ids to each record, and at most doubles it.
         #expect(2 * limits.requestBytesMax + limits.catchUpBytesMax <= limits.responseBytesMax)
@@ -42,7 +47,8 @@ import TidemarkCore
             limits.repairRecordsMax, limits.massDeletionRecordsMin, limits.massDeletionPercent,
             limits.listenersMax, limits.heartbeatMilliseconds, limits.listenerTickMilliseconds,
             limits.waitMillisecondsMax, limits.groupRequestsMax, limits.groupBytesMax,
-            limits.inFlightBytesMax, limits.deltaBytesMin, limits.changeEventBytesMax, limits.openLapsMax,
+            limits.inFlightBytesMax, limits.valueBytesMax, limits.deltaBytesMin,
+            limits.changeEventBytesMax, limits.openLapsMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
         // All revisions are kept unless somebody says how many.

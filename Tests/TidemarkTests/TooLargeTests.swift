@@ -37,6 +37,93 @@ import TidemarkTestSupport
         #expect(conflicts.first?.reasons.first?.rule == "tooLarge")
         #expect(try await engine.status().pendingChangeSets == 0)
     }
+
+    @Test(arguments: ["replace(hex(zeroblob(2001)), '00', 'né')", "zeroblob(4001)"])
+    func `rule 11: a value that is too large is parked unsent with its place, its neighbours go on`(
+        value: String
+    ) async throws {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, title TEXT, body)"
+        )
+        let anna = try await cluster.device("anna", limits: Self.narrow)
+        let ben = try await cluster.device("ben")
+        try await anna.write("INSERT INTO notes VALUES ('a', 'small', zeroblob(4000))")
+        try await anna.write("INSERT INTO notes VALUES ('b', 'large', \(value))")
+        try await anna.write("INSERT INTO notes VALUES ('c', 'small', 'x')")
+        try await anna.write("UPDATE notes SET title = 'builds on it' WHERE id = 'b'")
+        try await cluster.converge([anna, ben])
+        #expect(try await cluster.rows("SELECT id FROM notes ORDER BY id") == ["a", "c"])
+        let conflicts = try await anna.engine.conflicts()
+        let refused = try #require(conflicts.first { $0.reasons.first?.rule == "tooLarge" })
+        let reason = try #require(refused.reasons.first)
+        #expect(reason.table == "notes" && reason.key == #""b""#)
+        #expect(reason.columns == ["body"])
+        #expect(reason.message.contains("at most 4000"))
+        #expect(reason.message.contains("sync the file's path"))
+        // Nothing is lost: with a larger limit it is sent.
+        let wider = try await anna.reopened()
+        for conflict in conflicts { try await wider.engine.resolve(conflict.id, .retry) }
+        try await cluster.converge([wider, ben])
+        #expect(
+            try await ben.rows(
+                "SELECT title, length(CAST(body AS BLOB)) > 4000 FROM notes WHERE id = 'b'"
+            )
+                == ["builds on it|1"]
+        )
+    }
+
+    @Test
+    func
+        `a large value that another program wrote at the server reaches devices, and its row is edited`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, title TEXT, body)",
+            seed: "INSERT INTO notes VALUES ('old', '', zeroblob(9000))",
+            limits: Self.narrow
+        )
+        let anna = try await cluster.device("anna", limits: Self.narrow)
+        let ben = try await cluster.device("ben", limits: Self.narrow)
+        try cluster.writeOutside("INSERT INTO notes VALUES ('new', '', zeroblob(9001))")
+        try await cluster.converge([anna, ben])
+        #expect(
+            try await anna.rows("SELECT id, length(body) FROM notes ORDER BY id")
+                == ["new|9001", "old|9000"]
+        )
+        try await anna.write("UPDATE notes SET title = 'seen'")
+        try await cluster.converge([anna, ben])
+        try await ben.write("DELETE FROM notes")
+        try await cluster.converge([anna, ben])
+        for device in [anna, ben] {
+            #expect(try await device.engine.conflicts().isEmpty)
+        }
+    }
+
+    @Test
+    func `rule 11: a server whose limit is lower than the device's has the value parked there`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, body)",
+            limits: Self.narrow
+        )
+        let anna = try await cluster.device("anna")
+        try await anna.write("INSERT INTO notes VALUES ('a', 'x')")
+        try await anna.write("INSERT INTO notes VALUES ('b', zeroblob(4001))")
+        try await anna.write("INSERT INTO notes VALUES ('c', 'x')")
+        try await cluster.converge([anna])
+        #expect(try await cluster.rows("SELECT id FROM notes ORDER BY id") == ["a", "c"])
+        let reasons = try await anna.engine.conflicts().flatMap(\.reasons)
+        #expect(reasons.map(\.rule) == ["tooLarge"])
+        #expect(reasons.map(\.key) == [#""b""#] && reasons.map(\.columns) == [["body"]])
+    }
+
+    /// A value may have 4,000 bytes.
+    private static var narrow: Limits {
+        var limits = Limits.standard
+        limits.valueBytesMax = 4_000
+        return limits
+    }
 }
 
 /// A way to the server that refuses requests beyond a size, as a server does over HTTP.

@@ -23,8 +23,8 @@ extension FreezeChangeSets {
         let sizes = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT seq, sum(length(key) + coalesce(length(attributes), 0)) FROM tidemark_outbox
-                    WHERE seq BETWEEN ? AND ? GROUP BY seq
+                    SELECT seq, sum(length(key) + coalesce(length(attributes), 0)), max(length(attributes))
+                    FROM tidemark_outbox WHERE seq BETWEEN ? AND ? GROUP BY seq
                     """
             ),
             arguments: Batch(sets: sets).seqs
@@ -32,6 +32,7 @@ extension FreezeChangeSets {
         var left = min(bytes, Self.togetherMax)
         while let row = try sizes.next() {
             let (seq, size) = (row[0] as Int64, row[1] as Int)
+            try refuseLargeValues(of: seq, among: sets, longest: row[2] ?? 0)
             if size >= Self.longMin {
                 let before = sets.prefix { $0.seq < seq }
                 return before.isEmpty

@@ -312,6 +312,25 @@ extension DeviceCore {
         }
     }
 
+    /// Makes change sets of what was captured, and no request.
+    static func drain(
+        _ db: Database,
+        boundaries: [Int64],
+        now: Date,
+        newID: () -> UUID
+    ) throws {
+        let file = try DeviceFile(db)
+        try EngineConnection.prepare(db, schema: file.schema)
+        try db.inTransaction(.immediate) {
+            try DrainCapture(db: db, schema: file.schema).drain(
+                boundaries: boundaries,
+                now: now,
+                newID: newID
+            )
+            return .commit
+        }
+    }
+
     /// Parks the change set that an error is about, takes its effects out of the tables, and lets
     /// the others go on.
     static func park(

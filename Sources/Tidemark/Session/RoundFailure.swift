@@ -13,7 +13,7 @@ package import TidemarkCore
 /// | `invalidResponse`, about what was told unasked | the question |
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
-/// | `serverBehind`, before one is sent | the same |
+/// | `serverBehind` or `tooLarge`, before one is sent | the same |
 /// | any other | the sync ends with it |
 extension SyncRound {
     /// Decides what an error means for the sync.
@@ -57,10 +57,14 @@ extension SyncRound {
             return []
         case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
             return try park(error, in: db)
-        case .permanent where outgoing == nil && error.code == .serverBehind:
-            // Caught while it waited, on a table that the zone has dropped, it cannot be written.
-            guard let id = error.place.id, try isWaiting(id, in: db) else { throw error }
-            return try park(error, in: db)
+        case .permanent where outgoing == nil && Self.codesBeforeSending.contains(error.code):
+            // Caught while it waited, on a table that the zone has dropped, it cannot be written;
+            // nor when a value in it is too large.
+            if let id = error.place.id, try isWaiting(id, in: db) { return try park(error, in: db) }
+            guard error.code == .tooLarge else { throw error }
+            // It was drained for this request, and is captured again: the transaction is undone.
+            try drain(db)
+            return []
         case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
             error.place.id = outgoing?.changeSets.first
             return try park(error, in: db)
@@ -68,12 +72,24 @@ extension SyncRound {
         }
     }
 
+    /// What a change set is refused with before it is sent.
+    private static let codesBeforeSending: Set<ErrorCode> = [.serverBehind, .tooLarge]
+
     private func isWaiting(_ id: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(
             db,
             sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)",
             arguments: [id]
         ) ?? false
+    }
+
+    private func drain(_ db: Database) throws {
+        try DeviceCore.drain(
+            db,
+            boundaries: boundaries(),
+            now: environment.now(),
+            newID: environment.newID
+        )
     }
 
     /// Parks the change set that an error is about.

@@ -70,9 +70,18 @@ extension Device {
                 valueName: "seconds"
             )
         ) var every = 2.0
+        @Option(
+            help: ArgumentHelp(
+                "The largest value of a column that is sent; larger ones are parked.",
+                valueName: "MiB"
+            )
+        ) var valueMax = Limits.standard.valueBytesMax >> 20
         @OptionGroup var access: ServerAccess
 
         func validate() throws {
+            guard (1...1_024).contains(valueMax) else {
+                throw ValidationError("--value-max is a number of MiB, from 1 to 1024.")
+            }
             guard (0.001...86_400).contains(every) else {
                 throw ValidationError("--every is a number of seconds, from 0.001 up to a day.")
             }
@@ -80,7 +89,9 @@ extension Device {
 
         func run() async throws {
             try await Terminal.runInOrder {
-                let device = try await OpenDevice(file, access: access)
+                var limits = Limits.standard
+                limits.valueBytesMax = valueMax << 20
+                let device = try await OpenDevice(file, access: access, limits: limits)
                 if watch { await device.engine.listen() }
                 var pace = Pace(interval: .seconds(every), first: .seconds(min(every, 1)))
                 var told: PushedChange?

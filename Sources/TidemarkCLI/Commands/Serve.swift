@@ -152,6 +152,14 @@ struct Serve: AsyncParsableCommand {
     )
     var memory = Limits.standard.inFlightBytesMax >> 20
 
+    @Option(
+        help: ArgumentHelp(
+            "The largest value of a column that is taken; larger ones are parked on their device.",
+            valueName: "MiB"
+        )
+    )
+    var valueMax = Limits.standard.valueBytesMax >> 20
+
     @Flag(help: "Log every request.")
     var verbose = false
 
@@ -161,6 +169,9 @@ struct Serve: AsyncParsableCommand {
         }
         guard (1...1 << 20).contains(memory) else {
             throw ValidationError("--memory is a number of MiB, from 1.")
+        }
+        guard (1...1_024).contains(valueMax) else {
+            throw ValidationError("--value-max is a number of MiB, from 1 to 1024.")
         }
         guard snapshotBehind >= 0 else {
             throw ValidationError("--snapshot-behind is a number of revisions, from 0.")
@@ -236,6 +247,7 @@ struct Serve: AsyncParsableCommand {
         limits.revisionsKept = keepRevisions
         limits.snapshotRevisionsBehindMax = snapshotBehind
         limits.inFlightBytesMax = memory << 20
+        limits.valueBytesMax = valueMax << 20
         return limits
     }
 

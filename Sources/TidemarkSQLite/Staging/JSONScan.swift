@@ -8,6 +8,9 @@ package struct JSONScan {
     /// Whether there is white space between the values.
     package private(set) var hasWhiteSpace = false
 
+    /// The bytes of the longest string, an escape counted as one.
+    package private(set) var longestString = 0
+
     /// Looks through a body.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `malformedRequest` when it nests too deep, is
@@ -16,6 +19,8 @@ package struct JSONScan {
         var (depth, isInString, isEscaped) = (0, false, false)
         // The first escape of a string that a name may not have.
         var needless: UInt8?
+        // Where a string begins, and how many of its bytes only write escapes.
+        var (start, spare) = (0, 0)
         for (index, byte) in body.enumerated() {
             if byte < 0x20, isInString || !Self.whiteSpace.contains(byte) {
                 throw Self.controlCharacter(byte)
@@ -23,19 +28,22 @@ package struct JSONScan {
             if isInString {
                 if isEscaped {
                     isEscaped = false
+                    spare += 1
                     guard byte == UInt8(ascii: "u") else { continue }
                     hasUnicodeEscapes = true
+                    spare += 4
                     needless = needless ?? Self.needlessEscape(body[index...].dropFirst().prefix(4))
                 } else if byte == UInt8(ascii: "\\") {
                     isEscaped = true
                 } else if byte == UInt8(ascii: "\"") {
                     isInString = false
+                    longestString = max(longestString, index - start - 1 - spare)
                 }
                 continue
             }
             switch byte {
             case ...UInt8(ascii: " "): hasWhiteSpace = true
-            case UInt8(ascii: "\""): (isInString, needless) = (true, nil)
+            case UInt8(ascii: "\""): (isInString, needless, start, spare) = (true, nil, index, 0)
             case UInt8(ascii: ":"):
                 if let needless { throw Self.escapedName(needless) }
             case UInt8(ascii: "{"), UInt8(ascii: "["):

@@ -26,11 +26,13 @@ package struct ChangeSetStaging {
 
     /// Looks through a body, and parses what is large in it; what was staged before is gone.
     ///
-    /// The connection must have been prepared by ``EngineConnection``.
+    /// The connection must have been prepared by ``EngineConnection``. With a `bound`, a body with a
+    /// larger value is refused before anything of it is parsed.
     package init(
         body: [UInt8],
         limits: Limits,
         strangers: Strangers = .refuse,
+        bound: ValueBound? = nil,
         in db: Database
     ) throws {
         let scan = try JSONScan(body, limits: limits)
@@ -38,7 +40,8 @@ package struct ChangeSetStaging {
         try StagingTables.clear(in: db)
         let bulk =
             try scan.hasWhiteSpace
-            ? nil : StagedBulk(body, hasUnicodeEscapes: hasUnicodeEscapes, in: db)
+            ? nil : StagedBulk(body, hasUnicodeEscapes: hasUnicodeEscapes, bound: bound, in: db)
+        try bound?.check(longestString: scan.longestString)
         outline = bulk?.outline ?? String(decoding: body, as: UTF8.self)
         hashes = bulk?.hashes ?? [:]
     }

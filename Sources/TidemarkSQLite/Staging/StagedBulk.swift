@@ -13,13 +13,21 @@ struct StagedBulk {
 
     /// Parses what is large in a body without white space; nil when there is nothing, or when the
     /// body is not JSON, which its reader will find out.
-    init?(_ body: [UInt8], hasUnicodeEscapes: Bool, in db: Database) throws {
+    init?(
+        _ body: [UInt8],
+        hasUnicodeEscapes: Bool,
+        bound: ValueBound?,
+        in db: Database
+    ) throws {
         let sql = (
             keys: Self.keysOfPiece(hasUnicodeEscapes), attributes: Self.attributesOfPiece
         )
         let parsed = try body.withUnsafeBufferPointer {
             body throws -> (outline: String, hashes: [Int: String])? in
             guard let outline = BodyOutline(body), !outline.pieces.isEmpty else { return nil }
+            for piece in outline.pieces where piece.member == "attributes" {
+                try bound?.check(piece, of: body)
+            }
             for (number, piece) in outline.pieces.enumerated() {
                 let isObject = piece.member == "attributes"
                 let statement = try db.cachedStatement(sql: isObject ? sql.attributes : sql.keys)
@@ -116,11 +124,18 @@ extension BodyOutline.Piece {
         of body: UnsafeBufferPointer<UInt8>,
         by statement: Statement
     ) throws -> Bool {
-        let text = String(decoding: body[content], as: UTF8.self)
+        let isObject = member == "attributes"
+        // A piece may be one long value, so no more copies are made of it than needed.
+        let text = String(unsafeUninitializedCapacity: content.count + 2) { buffer in
+            buffer[0] = isObject ? UInt8(ascii: "{") : UInt8(ascii: "[")
+            _ = buffer[1...].update(fromContentsOf: body[content])
+            buffer[content.count + 1] = isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")
+            return content.count + 2
+        }
         do {
-            try statement.execute(arguments: [
+            try statement.executeLettingGo(arguments: [
                 ord, String(decoding: body[table], as: UTF8.self), member, (number + 1) << 32,
-                member == "attributes" ? "{\(text)}" : "[\(text)]",
+                text,
             ])
             return true
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {

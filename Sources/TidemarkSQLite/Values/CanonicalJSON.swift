@@ -82,8 +82,39 @@ enum CanonicalJSON {
         to output: inout [UInt8]
     ) {
         output += "{\"\(tag)\":\"".utf8
-        output += Data(bytes).base64EncodedData()
+        Base64.append(bytes, to: &output)
         output += "\"}".utf8
+    }
+
+    /// Whether two arguments have the same canonical JSON.
+    static func isSame(_ left: OpaquePointer?, _ right: OpaquePointer?) -> Bool {
+        let type = sqlite3_value_type(left)
+        guard type == sqlite3_value_type(right) else { return false }
+        switch type {
+        case SQLITE_INTEGER: return sqlite3_value_int64(left) == sqlite3_value_int64(right)
+        case SQLITE_FLOAT:
+            return sqlite3_value_double(left).bitPattern == sqlite3_value_double(right).bitPattern
+        case SQLITE_TEXT:
+            return isEqual(
+                bytes(sqlite3_value_text(left), of: left),
+                bytes(sqlite3_value_text(right), of: right)
+            )
+        case SQLITE_BLOB:
+            return isEqual(
+                bytes(sqlite3_value_blob(left), of: left),
+                bytes(sqlite3_value_blob(right), of: right)
+            )
+        default: return true
+        }
+    }
+
+    private static func isEqual(
+        _ left: UnsafeBufferPointer<UInt8>,
+        _ right: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
+        guard left.count == right.count else { return false }
+        guard let first = left.baseAddress, let second = right.baseAddress else { return true }
+        return memcmp(first, second, left.count) == 0
     }
 
     private static let hexDigits = Array("0123456789abcdef".utf8)

@@ -9,6 +9,21 @@ enum DecodedValue: Equatable {
     case text([UInt8])
     case blob([UInt8])
 
+    /// Reads a tagged blob or text that is written without escapes or white space, as this
+    /// project writes them; nil for anything else, which ``init(json:)`` reads.
+    init?(tagged text: UnsafeBufferPointer<UInt8>) {
+        let (start, end) = (text.prefix(Self.tagLength), text.suffix(2))
+        guard text.count >= Self.tagLength + 2, end.elementsEqual(#""}"#.utf8) else { return nil }
+        let content = text[Self.tagLength..<(text.count - 2)]
+        guard start.elementsEqual(#"{"$blob":""#.utf8) || start.elementsEqual(#"{"$text":""#.utf8),
+            let bytes = Base64.decode(UnsafeBufferPointer(rebasing: content))
+        else { return nil }
+        self = start.dropFirst(3).first == UInt8(ascii: "b") ? .blob(bytes) : .text(bytes)
+    }
+
+    /// The length of `{"$blob":"`, and of `{"$text":"`.
+    static let tagLength = 10
+
     /// Reads one JSON value.
     ///
     /// - Throws: ``InvalidValue`` with the reason, in words that fit after a column's name.
@@ -35,7 +50,7 @@ enum DecodedValue: Equatable {
             bytes.withUnsafeBufferPointer { CanonicalJSON.append(text: $0, to: &output) }
         case .blob(let bytes):
             output += #"{"$blob":""#.utf8
-            output += Data(bytes).base64EncodedData()
+            bytes.withUnsafeBufferPointer { Base64.append($0, to: &output) }
             output += #""}"#.utf8
         }
         return output

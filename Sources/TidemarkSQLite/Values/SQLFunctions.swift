@@ -99,17 +99,12 @@ enum SQLFunctions {
 
     private static func changes(_ count: Int32, _ values: Values?) -> [UInt8] {
         var output: [UInt8] = []
-        var (old, new): ([UInt8], [UInt8]) = ([], [])
         for index in stride(from: 0, to: Int(count) - 2, by: 3) {
-            old.removeAll(keepingCapacity: true)
-            new.removeAll(keepingCapacity: true)
-            CanonicalJSON.append(values?[index + 1], to: &old)
-            CanonicalJSON.append(values?[index + 2], to: &new)
-            guard old != new else { continue }
+            guard !CanonicalJSON.isSame(values?[index + 1], values?[index + 2]) else { continue }
             if !output.isEmpty { output.append(UInt8(ascii: ",")) }
             CanonicalJSON.append(values?[index], to: &output)
             output.append(UInt8(ascii: ":"))
-            output += new
+            CanonicalJSON.append(values?[index + 2], to: &output)
         }
         return output
     }
@@ -119,6 +114,8 @@ enum SQLFunctions {
         for index in 0..<Int(count) {
             let part = CanonicalJSON.bytes(sqlite3_value_text(values?[index]), of: values?[index])
             guard !part.isEmpty else { continue }
+            // An array that grows beyond its room is copied, and doubles.
+            if output.count == 1 { output.reserveCapacity(part.count + 16) }
             if output.count > 1 { output.append(UInt8(ascii: ",")) }
             output += part
         }
@@ -131,7 +128,14 @@ enum SQLFunctions {
             return sqlite3_result_null(context)
         }
         do throws(InvalidValue) {
-            switch try DecodedValue(json: String(cString: pointer)) {
+            let text = CanonicalJSON.bytes(pointer, of: values?[0])
+            let value =
+                if let tagged = DecodedValue(tagged: text) {
+                    tagged
+                } else {
+                    try DecodedValue(json: String(cString: pointer))
+                }
+            switch value {
             case .null: sqlite3_result_null(context)
             case .integer(let value): sqlite3_result_int64(context, value)
             case .real(let value): sqlite3_result_double(context, value)

@@ -9,7 +9,12 @@ extension StagedRequest {
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         try forget()
         return try placing {
-            let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
+            let staging = try ChangeSetStaging(
+                body: body,
+                limits: limits,
+                bound: ValueBound(limits),
+                in: db
+            )
             let envelope = try RequestEnvelope(
                 body,
                 outline: staging.outline,
@@ -27,6 +32,7 @@ extension StagedRequest {
     /// Does the same for several short bodies in one go; nil when something is wrong with one of
     /// them.
     package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
+        guard bodies.allSatisfy({ $0.count <= limits.valueBytesMax }) else { return nil }
         try forget()
         do {
             let staging = try ChangeSetStaging(together: bodies, limits: limits, in: db)
