@@ -6,7 +6,9 @@ import TidemarkSQLite
 /// Finds what was written into tables that were rebuilt, while they had no triggers: whatever
 /// differs from the zone's rows, and is no edit that waits, was not captured.
 ///
-/// The snapshot is attached as `snapshot`.
+/// The snapshot is attached as `snapshot`. Its tables have neither types nor indexes, so a look-up
+/// in them reads all rows. Each table is first copied into `temp.tidemark_zone_row`, which is indexed
+/// by the key of the file's own row; then the cost is linear in the rows.
 struct CompareRebuilt {
     let db: Database
     let schema: SyncSchema
@@ -24,10 +26,11 @@ struct CompareRebuilt {
     /// Captures the differences from a snapshot at this file's own revision: they are edits.
     func capture() throws {
         for table in tables {
+            try copyZone(table)
             try giveIds(table)
             let match = match(table)
             let before = shared(table).map { own, wire in
-                (own, "(SELECT s.\(SQLText.name(wire)) FROM \(source(table)) WHERE \(match))")
+                (own, "(SELECT \(zone(wire)) FROM \(Self.source) WHERE \(match))")
             }
             if !before.isEmpty {
                 try CaptureAddedColumns(
@@ -39,21 +42,23 @@ struct CompareRebuilt {
             try captureDeleted(table)
             try captureCreated(table)
         }
+        try forgetZone()
     }
 
     /// Keeps the differences from a snapshot at another revision: nobody can say whose they are, so
     /// the zone's rows stay and this file's go into the conflicts.
     func park() throws {
         for table in tables {
+            try copyZone(table)
             try giveIds(table)
             try Taken.make(in: db)
             for (own, wire) in shared(table) {
                 try db.execute(
                     sql: """
                         INSERT INTO temp.tidemark_taken (key, col, theirs, mine, kind)
-                        SELECT \(RowJSON.key(table, alias: "t.")), ?, s.\(SQLText.name(wire)), t.\(SQLText.name(own)), 'both'
-                        FROM main.\(SQLText.name(table.name)) AS t JOIN \(source(table)) ON \(match(table))
-                        WHERE tidemark_key(s.\(SQLText.name(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))
+                        SELECT \(RowJSON.key(table, alias: "t.")), ?, \(zone(wire)), t.\(SQLText.name(own)), 'both'
+                        FROM main.\(SQLText.name(table.name)) AS t CROSS JOIN \(Self.source) ON \(match(table))
+                        WHERE tidemark_key(\(zone(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))
                             AND \(isFree(table, "t."))
                         """,
                     arguments: [own]
@@ -68,6 +73,37 @@ struct CompareRebuilt {
             }
             try captureCreated(table)
         }
+        try forgetZone()
+    }
+
+    // MARK: The zone's rows
+
+    /// Copies the snapshot's rows of a table, with their keys in canonical JSON: as the zone has
+    /// them, and as this file's row has it that its columns take for the same; NULL: there is none.
+    private func copyZone(_ table: SyncedTable) throws {
+        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
+        let names = schema.difference.wireNames[table.name, default: [:]]
+        let wire = table.columns.map(\.name).filter { !unserved.contains($0) }
+            .map { names[$0] ?? $0 }
+        let key = table.key.map { SQLText.name(names[$0] ?? $0) }.joined(separator: ", ")
+        let columns = wire.map { "\(SQLText.name($0)) AS \(SQLText.name(Self.prefix + $0))" }
+        let same = KeySQL.match(table, key: "z.key", alias: "t.", isExact: false)
+        try forgetZone()
+        try db.execute(
+            sql: """
+                CREATE TEMP TABLE tidemark_zone_row AS
+                SELECT z.*, (
+                    SELECT \(RowJSON.key(table, alias: "t."))
+                    FROM main.\(SQLText.name(table.name)) AS t WHERE \(same)) AS own
+                FROM (SELECT tidemark_key(\(key)) AS key, \(columns.joined(separator: ", "))
+                    FROM snapshot.\(SQLText.name(table.name))) AS z;
+                CREATE INDEX temp.tidemark_zone_row_own ON tidemark_zone_row (own);
+                """
+        )
+    }
+
+    private func forgetZone() throws {
+        try db.execute(sql: "DROP TABLE IF EXISTS temp.tidemark_zone_row")
     }
 
     // MARK: Rows on one side only
@@ -93,13 +129,12 @@ struct CompareRebuilt {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
         let values = table.columns.map {
-            unserved.contains($0.name) ? "NULL" : "s.\(SQLText.name(names[$0.name] ?? $0.name))"
+            unserved.contains($0.name) ? "NULL" : zone(names[$0.name] ?? $0.name)
         }
         let gone = """
-            FROM \(source(table)) WHERE NOT EXISTS (
-                SELECT 1 FROM main.\(SQLText.name(table.name)) AS t WHERE \(match(table)))
-            AND NOT EXISTS (SELECT 1 FROM tidemark_base AS b WHERE b.tbl = \(SQLText.literal(table.name))
-                AND b.key = \(snapshotKey(table)))
+            FROM \(Self.source) WHERE s.own IS NULL AND NOT EXISTS (
+                SELECT 1 FROM tidemark_base AS b WHERE b.tbl = \(SQLText.literal(table.name))
+                    AND b.key = s.key)
             """
         let old = table.columns.map { SQLText.name("old_" + $0.name) }.joined(separator: ", ")
         try db.execute(
@@ -124,35 +159,28 @@ struct CompareRebuilt {
         }
     }
 
-    private func wireKey(_ table: SyncedTable) -> [String] {
-        let names = schema.difference.wireNames[table.name, default: [:]]
-        return table.key.map { names[$0] ?? $0 }
-    }
+    private static let source = "temp.tidemark_zone_row AS s"
+    /// What the names of the copied columns begin with, so that none is called `key` or `own`.
+    private static let prefix = "zone_"
 
-    private func source(_ table: SyncedTable) -> String {
-        "snapshot.\(SQLText.name(table.name)) AS s"
-    }
+    /// The zone's value of a column.
+    private func zone(_ wire: String) -> String { "s.\(SQLText.name(Self.prefix + wire))" }
 
-    private func snapshotKey(_ table: SyncedTable) -> String {
-        "tidemark_key(\(wireKey(table).map { "s.\(SQLText.name($0))" }.joined(separator: ", ")))"
-    }
-
+    /// Whether a row of the table and one of the zone's are the same record.
     private func match(_ table: SyncedTable, alias: String = "t.") -> String {
-        zip(table.key, wireKey(table)).map {
-            "s.\(SQLText.name($1)) = \(alias)\(SQLText.name($0))"
-        }.joined(separator: " AND ")
+        "s.own = \(RowJSON.key(table, alias: alias))"
     }
 
     private func isKnown(_ table: SyncedTable, alias: String = "t.") -> String {
-        "EXISTS (SELECT 1 FROM \(source(table)) WHERE \(match(table, alias: alias)))"
+        "EXISTS (SELECT 1 FROM \(Self.source) WHERE \(match(table, alias: alias)))"
     }
 
     private func differs(_ table: SyncedTable) -> String {
         let pairs = shared(table).map { own, wire in
-            "tidemark_key(s.\(SQLText.name(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))"
+            "tidemark_key(\(zone(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))"
         }
         return
-            "EXISTS (SELECT 1 FROM \(source(table)) WHERE \(match(table)) AND (\(pairs.joined(separator: " OR "))))"
+            "EXISTS (SELECT 1 FROM \(Self.source) WHERE \(match(table)) AND (\(pairs.joined(separator: " OR "))))"
     }
 
     /// Whether no edit of the record waits.

@@ -38,6 +38,7 @@ struct JudgeAfterReset {
                 reasons[id] = "[\(reason(rule, table, row["key"]).json)]"
             }
         }
+        try removeEmpty()
         for table in schema.tables {
             for row in try parents?.changed(of: table) ?? [] {
                 let id: String = row["id"]
@@ -86,12 +87,16 @@ struct JudgeAfterReset {
         return wanted == current
     }
 
-    /// Takes a record out of the outbox, and with it the change sets that have no other.
+    /// Takes a record out of the outbox.
     private func forget(_ key: String, of table: SyncedTable) throws {
         try db.execute(
             sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ? AND seq >= ?",
             arguments: [table.name, key, firstWaiting]
         )
+    }
+
+    /// Takes the change sets out of the outbox that have no record any more.
+    private func removeEmpty() throws {
         let empty = try String.fetchAll(
             db,
             sql:

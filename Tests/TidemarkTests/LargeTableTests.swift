@@ -1,0 +1,217 @@
+#if !canImport(Darwin)
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// What a device does with all rows of a large table, with as many steps of SQLite's virtual machine
+/// as are linear in the rows.
+///
+/// Quadratic, each would take thousands of times as many: it ends when the budget is spent.
+@Suite struct LargeTableTests {
+    private static let rows = 100_000
+    /// Linear work takes some hundred steps a row, over all statements of a sync.
+    private static let stepsPerRow = 1_000
+
+    private static let schema = """
+        CREATE TABLE note (id INTEGER PRIMARY KEY, body TEXT NOT NULL, stars INTEGER);
+        """
+    private static let seed = """
+        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(rows))
+        INSERT INTO note SELECT i, 'note ' || i, 0 FROM n;
+        """
+    /// The twelve steps by which SQLite's manual has a table rebuilt, with an edit among them.
+    private static let rebuild = """
+        CREATE TABLE fresh (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, stars INTEGER);
+        INSERT INTO fresh SELECT * FROM note; DROP TABLE note; ALTER TABLE fresh RENAME TO note;
+        UPDATE note SET stars = 9 WHERE id % 20000 = 7;
+        DELETE FROM note WHERE id = 8;
+        INSERT INTO note (body) VALUES ('without a trigger');
+        """
+
+    private let cluster: Cluster
+    private let budget: StepBudget
+
+    init() async throws {
+        cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        budget = StepBudget(of: cluster.folder)
+    }
+
+    /// Syncs a device within the budget.
+    private func sync(_ device: TestDevice) async throws {
+        try await budget.spending(atMost: Self.rows * Self.stepsPerRow) {
+            try await device.engine.sync()
+        }
+    }
+
+    @Test func `a table of 100,000 rows that a migration rebuilt is compared in linear time`()
+        async throws
+    {
+        var anna = try await cluster.device("anna")
+        try anna.writeOutside(Self.rebuild)
+        anna = try await anna.reopened()
+        try await sync(anna)
+        try await cluster.converge(anna)
+        #expect(
+            try await cluster.rows("SELECT count(*), sum(stars) FROM note") == ["100000|45"]
+        )
+        #expect(
+            try await cluster.rows("SELECT body FROM note ORDER BY id DESC LIMIT 1")
+                == ["without a trigger"]
+        )
+    }
+
+    @Test(arguments: [
+        "name TEXT COLLATE NOCASE PRIMARY KEY", "name TEXT PRIMARY KEY", "name REAL PRIMARY KEY",
+        "name BLOB PRIMARY KEY", "name PRIMARY KEY",
+    ])
+    func `a rebuilt table is compared by its key of any type in linear time`(key: String)
+        async throws
+    {
+        let table = "CREATE TABLE tag (\(key), stars INTEGER);"
+        let value =
+            key.contains("TEXT") ? "i || 'a'" : "iif(i % 2, i / 2.0, CAST(i || 'a' AS BLOB))"
+        let cluster = try Cluster(
+            schema: table,
+            seed: """
+                WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+                INSERT INTO tag (name, stars) SELECT \(value), 0 FROM n;
+                """
+        )
+        try await compare(cluster, table, key: "name", new: "'new', 1")
+        // Another spelling of the key is the same record where the column says so.
+        if key.contains("NOCASE") {
+            #expect(try await cluster.rows("SELECT count(*) FROM tag WHERE name = '16A'") == ["1"])
+        }
+    }
+
+    @Test func `a rebuilt table is compared by a key of two columns in linear time`() async throws {
+        let table = """
+            CREATE TABLE tag (a INTEGER, name TEXT, stars INTEGER, PRIMARY KEY (name, a)) WITHOUT ROWID;
+            """
+        let cluster = try Cluster(
+            schema: table,
+            seed: """
+                WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+                INSERT INTO tag (a, name, stars) SELECT i / 7, 'n' || i, 0 FROM n;
+                """
+        )
+        try await compare(cluster, table, key: "a, name", new: "0, 'new', 1")
+    }
+
+    /// Rebuilds the table of 20,000 tags on a device, with a change, a deletion and a new row, and
+    /// syncs it.
+    private func compare(
+        _ cluster: Cluster,
+        _ table: String,
+        key: String,
+        new: String
+    ) async throws {
+        let budget = StepBudget(of: cluster.folder)
+        var anna = try await cluster.device("anna")
+        try anna.writeOutside(
+            """
+            ALTER TABLE tag RENAME TO old; \(table)
+            INSERT INTO tag (\(key), stars) SELECT \(key), stars FROM old; DROP TABLE old;
+            UPDATE tag SET stars = 7 WHERE name IN (SELECT name FROM tag ORDER BY name LIMIT 4 OFFSET 9);
+            DELETE FROM tag WHERE name = (SELECT name FROM tag ORDER BY name LIMIT 1 OFFSET 99);
+            INSERT INTO tag (\(key), stars) VALUES (\(new))
+            """
+        )
+        if table.contains("NOCASE") {
+            try anna.writeOutside("UPDATE tag SET name = '16A' WHERE name = '16a'")
+        }
+        anna = try await anna.reopened()
+        try await budget.spending(atMost: Self.rows * Self.stepsPerRow) {
+            try await anna.engine.sync()
+        }
+        try await cluster.converge(anna)
+        #expect(try await anna.engine.conflicts().isEmpty)
+        #expect(
+            try await cluster.rows("SELECT count(*), sum(stars) FROM tag") == ["20000|29"]
+        )
+    }
+
+    @Test func `a rebuilt table of 100,000 rows meets another history in linear time`()
+        async throws
+    {
+        var anna = try await cluster.device("anna")
+        try anna.writeOutside(Self.rebuild)
+        try cluster.writeOutside(
+            "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
+        )
+        anna = try await anna.reopened()
+        try await sync(anna)
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.records.count == 5)
+        #expect(try await cluster.rows("SELECT count(*) FROM note") == ["100001"])
+    }
+
+    @Test func `40,000 changed records arrive as a delta, over 20,000 that wait, in linear time`()
+        async throws
+    {
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try ben.writeOutside("UPDATE note SET body = body || '!' WHERE id <= 40000")
+        try await ben.engine.sync()
+        try await anna.write("UPDATE note SET stars = 1 WHERE id > 80000")
+        try await sync(anna)
+        try await cluster.converge(anna, ben)
+    }
+
+    @Test func `20,000 waiting edits move into the history of a backup in linear time`()
+        async throws
+    {
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        // The same edit is in the backup: of what waits for these, nothing is left to do.
+        try ben.writeOutside("UPDATE note SET stars = 1 WHERE id <= 20000")
+        try await ben.engine.sync()
+        try await anna.write("UPDATE note SET stars = 1 WHERE id <= 20000")
+        try await anna.write("UPDATE note SET body = 'mine' WHERE id = 50000")
+        try await cluster.restore(cluster.backUp(), isSaid: true)
+        try await sync(anna)
+        try await cluster.converge(anna, ben)
+        #expect(try await cluster.rows("SELECT body FROM note WHERE id = 50000") == ["mine"])
+    }
+
+    @Test func `a column that a migration filled in 100,000 rows is taken in linear time`()
+        async throws
+    {
+        var anna = try await cluster.device("anna")
+        try cluster.writeOutside("ALTER TABLE note ADD COLUMN mood TEXT DEFAULT 'calm'")
+        try anna.writeOutside(
+            """
+            ALTER TABLE note ADD COLUMN mood TEXT DEFAULT 'calm';
+            UPDATE note SET mood = 'keen' WHERE id % 20000 = 7;
+            """
+        )
+        anna = try await anna.reopened()
+        try await sync(anna)
+        try await cluster.converge(anna)
+        #expect(
+            try await cluster.rows("SELECT count(*) FROM note WHERE mood = 'keen'") == ["5"]
+        )
+    }
+
+    @Test func `rows that changed behind the triggers are found among 100,000 in linear time`()
+        async throws
+    {
+        let anna = try await cluster.device("anna")
+        try anna.writeOutside(
+            """
+            UPDATE tidemark_state SET applying = 1;
+            UPDATE note SET stars = 5 WHERE id % 20000 = 7; DELETE FROM note WHERE id = 8;
+            UPDATE tidemark_state SET applying = 0;
+            """
+        )
+        try await budget.spending(atMost: Self.rows * Self.stepsPerRow) {
+            let found = try await anna.engine.verify(repairing: true)
+            #expect(found.records.count == 6)
+        }
+        try await cluster.converge(anna)
+    }
+}
+#endif
