@@ -204,7 +204,8 @@ let package = Package(
         .testTarget(
             name: "TidemarkSQLiteTests",
             dependencies: [
-                "TidemarkCore", "TidemarkSQLite", .product(name: "GRDB", package: "GRDB.swift"),
+                "TidemarkCore", "TidemarkSQLite", "TidemarkTestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .testTarget(

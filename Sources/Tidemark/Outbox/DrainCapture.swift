@@ -22,7 +22,7 @@ struct DrainCapture {
     ///   - newID: Makes the random id of a change set.
     /// - Throws: `DatabaseError`; the caller's transaction is rolled back then.
     func drain(boundaries: [Int64], now: Date, newID: () -> UUID) throws {
-        guard let range = try ReduceCapture.pending(in: db) else { return }
+        guard let range = try ReduceCapture.settled(schema, in: db) else { return }
         var clock = try DeviceClock.read(db)
         let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
         let groups = TransactionGroups(db: db, schema: schema)

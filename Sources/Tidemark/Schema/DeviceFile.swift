@@ -83,6 +83,7 @@ package struct DeviceFile: Sendable {
             try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 1").execute()
         }
         let result = try body()
+        try CaptureTables.forgetNotes(in: db)
         try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
         return result
     }

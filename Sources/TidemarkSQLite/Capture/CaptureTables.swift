@@ -7,7 +7,8 @@ public import TidemarkCore
 ///
 /// 1. The `BEFORE` trigger notes rows that a `REPLACE` may be about to evict: SQLite removes those
 ///    without firing delete triggers unless `recursive_triggers` is on, which no other program's
-///    connection promises.
+///    connection promises. A noted row that is gone, and whose deletion was not captured, was
+///    evicted; the `AFTER` trigger captures it then.
 /// 2. SQLite updates the row; foreign key actions on children fire the children's own triggers.
 /// 3. The `AFTER` trigger takes the next number of `tidemark_capture`, with the revision that the
 ///    file was at, and writes the whole row, old and new, into `tidemark_capture_cities`. Its
@@ -82,7 +83,7 @@ public enum CaptureTables {
     /// What the names of the triggers begin with.
     private static let labels = [
         "before_insert", "before_update", "after_insert", "after_update", "after_delete",
-        "evicted_insert", "evicted_update", "guard_key",
+        "evicted_insert", "evicted_update", "evicted_delete", "guard_key",
     ].map { "tidemark_\($0)_" }
 
     /// Makes the tables and triggers of a table.
@@ -101,12 +102,11 @@ public enum CaptureTables {
             shadowColumns(table),
             in: db
         )
-        try install(evicted(table), "row INTEGER PRIMARY KEY", evictedColumns(table), in: db)
-        let triggers = CaptureTriggers(
-            table: table,
-            uniqueIndexes: try uniqueIndexes(of: table, in: db),
-            guardsNewIds: guardsNewIds
-        ).all
+        let capture = try triggers(of: table, guardsNewIds: guardsNewIds, in: db)
+        let notes = capture.noteNames.map { "old_" + $0 }
+        try install(evicted(table), "row INTEGER PRIMARY KEY", notes, in: db)
+        try installIndexes(capture, of: table, in: db)
+        let triggers = capture.all
         let present = try Row.fetchAll(
             db,
             sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"
@@ -114,11 +114,102 @@ public enum CaptureTables {
         let byName = Dictionary(
             uniqueKeysWithValues: present.map { ($0["name"] as String, $0["sql"] as String) }
         )
-        for trigger in triggers where byName[trigger.name] != trigger.sql {
+        let changed = triggers.filter { byName[$0.name] != $0.sql }
+        for trigger in changed {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
             try db.execute(sql: trigger.sql)
         }
+        // Without the triggers, notes did not follow their rows.
+        if !changed.isEmpty {
+            try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))")
+        }
         return triggers.map(\.name)
+    }
+
+    private static func triggers(
+        of table: SyncedTable,
+        guardsNewIds: Bool = false,
+        in db: Database
+    ) throws -> CaptureTriggers {
+        let indexes = try uniqueIndexes(of: table, in: db)
+        let isKey = { (index: CaptureTriggers.UniqueIndex) in
+            !index.isPartial && Set(index.columns.map(\.name)) == Set(table.key)
+        }
+        let key = CaptureTriggers.UniqueIndex(
+            columns: table.key.map { ($0, "BINARY") },
+            isPartial: false
+        )
+        return CaptureTriggers(
+            table: table,
+            uniqueIndexes: indexes.filter { !isKey($0) },
+            key: table.keyKind == .integer ? key : indexes.first(where: isKey) ?? key,
+            guardsNewIds: guardsNewIds
+        )
+    }
+
+    /// Makes the indexes by which notes are found, and removes others.
+    private static func installIndexes(
+        _ capture: CaptureTriggers,
+        of table: SyncedTable,
+        in db: Database
+    ) throws {
+        let notes = evicted(table)
+        let wanted = capture.noteIndexes.enumerated().map { number, columns in
+            let list = columns.map {
+                "\(SQLText.name($0.name)) COLLATE \(SQLText.name($0.collation))"
+            }
+            return "CREATE INDEX \(SQLText.name("tidemark_noted_\(number)_\(table.name)")) "
+                + "ON \(SQLText.name(notes)) (\(list.joined(separator: ", ")))"
+        }
+        let present = try Row.fetchAll(
+            db,
+            sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'index' AND tbl_name = ?",
+            arguments: [notes]
+        )
+        for index in present where !wanted.contains(index["sql"] ?? "") {
+            try db.execute(sql: "DROP INDEX \(SQLText.name(index["name"] as String))")
+        }
+        let kept = Set(present.compactMap { $0["sql"] as String? })
+        for sql in wanted where !kept.contains(sql) { try db.execute(sql: sql) }
+    }
+
+    /// Captures the rows that were evicted by writes which did not come to their end: their own
+    /// row went with what they evicted.
+    ///
+    /// Called while no other statement runs, by who is about to reduce what was captured.
+    package static func captureLeftOver(_ schema: SyncSchema, in db: Database) throws {
+        for table in try captured(schema, in: db) {
+            let hasNotes = try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(evicted(table))))"
+                )
+            )
+            guard hasNotes == true else { continue }
+            try db.execute(sql: triggers(of: table, in: db).captureAllEvicted)
+            try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))")
+        }
+    }
+
+    /// The tables of which something was captured.
+    private static func captured(_ schema: SyncSchema, in db: Database) throws -> [SyncedTable] {
+        try String.fetchAll(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture ORDER BY tbl")
+        ).compactMap { schema.byName[$0] }
+    }
+
+    /// Forgets all notes: rows are about to change, or have changed, without being captured.
+    package static func forgetNotes(in db: Database) throws {
+        let tables = try String.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT name FROM main.sqlite_master
+                    WHERE type = 'table' AND name LIKE 'tidemark~_evicted~_%' ESCAPE '~'
+                    """
+            )
+        )
+        for table in tables {
+            try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(table))").execute()
+        }
     }
 
     /// The unique indexes of a table, apart from those on expressions alone.
@@ -229,11 +320,6 @@ public enum CaptureTables {
     /// The names of the columns that hold the old and the new row.
     static func shadowColumns(_ table: SyncedTable) -> [String] {
         ["old_", "new_"].flatMap { side in table.columns.map { side + $0.name } }
-    }
-
-    /// The names of the columns that hold a row which may be evicted.
-    static func evictedColumns(_ table: SyncedTable) -> [String] {
-        table.columns.map { "old_" + $0.name }
     }
 
     /// The name of the table that keeps the captured rows of a table.

@@ -20,7 +20,10 @@ struct CaptureTriggers {
     }
 
     let table: SyncedTable
+    /// All but the one of the key.
     let uniqueIndexes: [UniqueIndex]
+    /// How the key's columns are compared.
+    let key: UniqueIndex
     let guardsNewIds: Bool
 
     /// All triggers, in the order in which they are made.
@@ -39,12 +42,23 @@ struct CaptureTriggers {
         ]
         if !planted(PlantedBug.missesEvictedRows) {
             triggers += [
-                trigger("evicted_insert", "AFTER INSERT", when: hasNoted, body: captureEvicted),
+                trigger(
+                    "evicted_insert",
+                    "AFTER INSERT",
+                    when: hasNoted,
+                    body: captureEvicted()
+                ),
                 trigger(
                     "evicted_update",
                     "AFTER UPDATE",
-                    when: "\(hasNoted) AND (\(keyOrUniqueChanges))",
-                    body: captureEvicted
+                    when: hasNoted,
+                    body: captureEvicted(except: noted(key, row: "OLD")) + followNoted
+                ),
+                trigger(
+                    "evicted_delete",
+                    "AFTER DELETE",
+                    when: hasNoted,
+                    body: "DELETE FROM \(evicted) WHERE \(noted(key, alias: "", row: "OLD"));\n"
                 ),
             ]
         }
@@ -69,7 +83,7 @@ struct CaptureTriggers {
     }
     private var evicted: String { SQLText.name(CaptureTables.evicted(table)) }
     private var columns: [String] { table.columns.map { SQLText.name($0.name) } }
-    private var key: String { SQLText.name(table.key[0]) }
+    private var id: String { SQLText.name(table.key[0]) }
 
     private func trigger(_ label: String, _ event: String, when: String? = nil, body: String)
         -> Trigger
@@ -104,16 +118,44 @@ struct CaptureTriggers {
 
     // MARK: Rows that REPLACE evicts
 
+    // A write notes the rows that it may evict before it does so, and captures those that are gone
+    // afterwards. Between the two, other writes of the same table may run from beginning to end:
+    // the foreign key actions of what it evicts, and triggers of the app's. And there may be no
+    // afterwards: a write can be ignored, or its own row go with what it evicts.
+    //
+    // So no trigger has to know which notes are its own. A note always says what its row is: it
+    // follows the row's captured updates and goes with its captured deletion. Then a noted row
+    // that is gone was evicted, whoever finds that out, and a note that was left behind does no
+    // harm. `CaptureTables` removes what is left when nothing runs.
+
     /// Notes the rows whose key or unique values the new row is about to take.
     private func rememberEvictable(changed: Bool) -> String {
-        let matches = [match(table.key, "e", "NEW")] + uniqueIndexes.map(meets)
+        let matches = ([key] + uniqueIndexes).map(meets)
         let other = changed ? " AND NOT \(match(table.key, "e", "OLD"))" : ""
         return """
-            DELETE FROM \(evicted);
-            INSERT INTO \(evicted) (\(SQLText.names(CaptureTables.evictedColumns(table)))) SELECT \(columns.map { "e.\($0)" }.joined(separator: ", "))
-                FROM \(name) AS e WHERE (\(matches.joined(separator: " OR ")))\(other);
+            INSERT INTO \(evicted) (\(notedColumns)) SELECT \(columnsToNote(of: "e"))
+                FROM \(name) AS e WHERE (\(matches.joined(separator: " OR ")))\(other)
+                AND NOT EXISTS (SELECT 1 FROM \(evicted) AS n WHERE \(noted(key, alias: "n.", row: "e")));
 
             """
+    }
+
+    private var notedColumns: String { SQLText.names(noteNames.map { "old_" + $0 }) }
+
+    private func columnsToNote(of row: String) -> String {
+        noteNames.map { "\(row).\(SQLText.name($0))" }.joined(separator: ", ")
+    }
+
+    /// The columns of a row that are noted: those that travel, and generated ones that are unique.
+    var noteNames: [String] {
+        let names = table.columns.map(\.name)
+        let others = uniqueIndexes.flatMap { $0.columns.map(\.name) }.filter { !names.contains($0) }
+        return names + Set(others).sorted()
+    }
+
+    /// The indexes by which notes are found.
+    var noteIndexes: [[(name: String, collation: String)]] {
+        ([key] + uniqueIndexes).map { $0.columns.map { ("old_" + $0.name, $0.collation) } }
     }
 
     /// Whether a row `e` and the new row cannot both be in a unique index.
@@ -124,33 +166,60 @@ struct CaptureTriggers {
         return "(\(pairs.joined(separator: " AND ")))"
     }
 
+    /// Whether a noted row and another one cannot both be in a unique index.
+    ///
+    /// Notes have no types; a `+` takes the other column's away, else no index would be used.
+    private func noted(_ index: UniqueIndex, alias: String = "e.", row: String = "NEW") -> String {
+        let pairs = index.columns.map {
+            "\(alias)\(SQLText.name("old_" + $0.name)) = +\(row).\(SQLText.name($0.name)) COLLATE \(SQLText.name($0.collation))"
+        }
+        return "(\(pairs.joined(separator: " AND ")))"
+    }
+
     /// Whether rows are noted.
     private var hasNoted: String { "EXISTS (SELECT 1 FROM \(evicted))" }
 
-    /// Captures as deleted the noted rows that are gone, or whose key the new row has taken over.
+    /// Captures as deleted the noted rows that are gone, or whose key the new row has taken over,
+    /// of those that cannot be there beside the new row.
     ///
     /// In triggers of its own, so that a write which evicts nothing does not pay for it. They may
-    /// fire before or after those of the row itself, so what is noted stays until something is
-    /// noted again.
-    ///
-    /// An update that leaves keys and unique values alone has noted nothing: what it finds there
-    /// was noted by an insert that was ignored, or by a statement around it, and is not its
-    /// business.
-    private var captureEvicted: String {
-        let gone = """
-            (NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, "t", "e", rightSide: "old_")))
-                    OR \(match(table.key, "NEW", "e", rightSide: "old_")))
-            """
+    /// fire before or after those of the row itself.
+    private func captureEvicted(except itself: String = "false") -> String {
+        let own = ([key] + uniqueIndexes).map { noted($0) }.joined(separator: " OR ")
+        return captureNoted(where: "(\(own)) AND NOT \(itself) AND (\(isGone) OR \(noted(key)))")
+    }
+
+    /// Captures as deleted all noted rows that are gone.
+    var captureAllEvicted: String { captureNoted(where: isGone) }
+
+    private var isGone: String {
+        "NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, "t", "e", rightSide: "old_")))"
+    }
+
+    private func captureNoted(where condition: String) -> String {
         let none = Array(repeating: "NULL", count: columns.count)
         let values = table.columns.map { "e.\(SQLText.name("old_" + $0.name))" } + none
         return """
             INSERT INTO tidemark_capture (tbl, base)
                 SELECT \(SQLText.literal(table.name)), s.revision
-                FROM tidemark_state AS s, \(evicted) AS e WHERE \(gone);
+                FROM tidemark_state AS s, \(evicted) AS e WHERE \(condition);
             INSERT INTO \(shadow) (\(shadowColumns))
                 SELECT (SELECT max(seq) FROM tidemark_capture) - count(*) OVER () + row_number() OVER (),
                     'delete', \(values.joined(separator: ", "))
-                FROM \(evicted) AS e WHERE \(gone);
+                FROM \(evicted) AS e WHERE \(condition);
+            DELETE FROM \(evicted) WHERE row IN (SELECT e.row FROM \(evicted) AS e WHERE \(condition));
+
+            """
+    }
+
+    /// Has the note of a row follow its update.
+    private var followNoted: String {
+        let values = noteNames.map {
+            "\(SQLText.name("old_" + $0)) = NEW.\(SQLText.name($0))"
+        }
+        return """
+            UPDATE \(evicted) SET \(values.joined(separator: ", "))
+                WHERE \(noted(key, alias: "", row: "OLD"));
 
             """
     }
@@ -206,20 +275,20 @@ struct CaptureTriggers {
         let advice =
             table.isAutoincrement
             ? "leave \(shown) out, or write a negative one"
-            : "write a negative \(shown), for instance (SELECT min(0, coalesce(min(\(key)), 0)) - 1 FROM \(name))"
+            : "write a negative \(shown), for instance (SELECT min(0, coalesce(min(\(id)), 0)) - 1 FROM \(name))"
         let message = """
             tidemark: a new record of \(table.name) gets its permanent \(shown) from the server: \(advice)
             """
         return """
             SELECT RAISE(ABORT, \(SQLText.literal(message)))
-            WHERE (NEW.\(key) BETWEEN 0 AND \(TemporaryID.permanentMax)
-                    OR NEW.\(key) > \(TemporaryID.reservedMax) OR NEW.\(key) <= -\(TemporaryID.reservedMin))
+            WHERE (NEW.\(id) BETWEEN 0 AND \(TemporaryID.permanentMax)
+                    OR NEW.\(id) > \(TemporaryID.reservedMax) OR NEW.\(id) <= -\(TemporaryID.reservedMin))
                 AND NOT EXISTS (SELECT 1 FROM \(evicted) AS e
-                    WHERE e.\(SQLText.name("old_" + table.key[0])) = NEW.\(key))
+                    WHERE e.\(SQLText.name("old_" + table.key[0])) = NEW.\(id))
                 AND NOT EXISTS (SELECT 1 FROM tidemark_base AS b
-                    WHERE b.tbl = \(SQLText.literal(table.name)) AND b.key = CAST(NEW.\(key) AS TEXT))
+                    WHERE b.tbl = \(SQLText.literal(table.name)) AND b.key = CAST(NEW.\(id) AS TEXT))
                 AND NOT EXISTS (SELECT 1 FROM \(shadow) AS c
-                    WHERE c.\(SQLText.name("old_" + table.key[0])) = NEW.\(key) AND c.kind = 'delete');
+                    WHERE c.\(SQLText.name("old_" + table.key[0])) = NEW.\(id) AND c.kind = 'delete');
 
             """
     }

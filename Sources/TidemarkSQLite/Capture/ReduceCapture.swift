@@ -94,6 +94,16 @@ package enum ReduceCapture {
         return first...last
     }
 
+    /// The same, when all rows that were evicted are captured; no other statement runs.
+    package static func settled(
+        _ schema: SyncSchema,
+        in db: Database
+    ) throws -> ClosedRange<Int64>? {
+        guard try pending(in: db) != nil else { return nil }
+        try CaptureTables.captureLeftOver(schema, in: db)
+        return try pending(in: db)
+    }
+
     // MARK: The statements
 
     /// Records that were changed once: what was captured is the change.

@@ -11,7 +11,7 @@ import TidemarkSQLite
 /// revision: a union of transactions is still atomic.
 extension ZoneTransaction {
     package func absorbOutsideChanges() throws {
-        guard let range = try ReduceCapture.pending(in: db) else { return }
+        guard let range = try ReduceCapture.settled(schema, in: db) else { return }
         try ReduceCapture.reduce(range, schema: schema, in: db)
         guard
             try Bool.fetchOne(

@@ -131,7 +131,7 @@ extension ZoneTransaction: PlannableTransaction {
         guard !ForeignKeyCheck(db, schema: schema).hasUnresolved else { throw NotPlain() }
         try keepIdentities(of: segment)
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
-        guard let range = try ReduceCapture.pending(in: db) else { return }
+        guard let range = try ReduceCapture.settled(schema, in: db) else { return }
         try ReduceCapture.reduce(range, schema: schema, in: db)
         try ReduceCapture.forget(range, schema: schema, in: db)
     }

@@ -13,7 +13,7 @@ extension ZoneTransaction {
     ) throws -> LoggedChangeSet {
         var answer = answerEnvelope(envelope.id, revision, stamp)
         answer.overruled = try takeOverruled(revision: revision, author: stamp.device)
-        if let range = try ReduceCapture.pending(in: db) {
+        if let range = try ReduceCapture.settled(schema, in: db) {
             try ReduceCapture.reduce(range, schema: schema, in: db)
             try logReduced(id: envelope.id, stamp: stamp, revision: revision)
             try ReduceCapture.forget(range, schema: schema, in: db)

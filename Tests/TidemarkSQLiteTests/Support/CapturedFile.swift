@@ -76,7 +76,7 @@ final class CapturedFile: Sendable {
     private static func changes(in queue: DatabaseQueue, schema: SyncSchema) throws -> [Change] {
         try queue.write { db in
             try EngineConnection.prepare(db, schema: schema)
-            guard let range = try ReduceCapture.pending(in: db) else { return [] }
+            guard let range = try ReduceCapture.settled(schema, in: db) else { return [] }
             try ReduceCapture.reduce(range, schema: schema, in: db)
             try ReduceCapture.forget(range, schema: schema, in: db)
             return try Row.fetchAll(
