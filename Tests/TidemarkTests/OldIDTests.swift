@@ -86,4 +86,83 @@ import TidemarkTestSupport
                 == ["20000|20000|20000"]
         )
     }
+
+    private static let teams = """
+        CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT, over INTEGER REFERENCES team);
+        CREATE TABLE player (id INTEGER PRIMARY KEY, team_id INTEGER NOT NULL
+            REFERENCES team ON DELETE CASCADE ON UPDATE RESTRICT);
+        CREATE TABLE badge (team_id INTEGER REFERENCES team, name TEXT, PRIMARY KEY (team_id, name))
+            WITHOUT ROWID;
+        """
+
+    @Test func `an id that is typed a second time gets another one, and its children follow`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: Self.teams,
+            seed: "INSERT INTO team VALUES (1, 'a', NULL)"
+        )
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try anna.writeOutside("INSERT INTO team VALUES (-5, 'first', NULL)")
+        try await anna.engine.sync()
+        try anna.writeOutside(
+            """
+            INSERT INTO team VALUES (-5, 'second', NULL), (-6, 'below', -5);
+            INSERT INTO player VALUES (-5, -5), (-9, -6); INSERT INTO badge VALUES (-5, 'x');
+            UPDATE team SET over = -5 WHERE id = 1;
+            """
+        )
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(anna, ben)
+        let second = try await ben.rows("SELECT id FROM team WHERE name = 'second'").first
+        #expect(
+            try await ben.rows(
+                """
+                SELECT (SELECT over FROM team WHERE name = 'below'), (SELECT over FROM team WHERE id = 1),
+                    (SELECT team_id FROM player WHERE team_id = (SELECT id FROM team WHERE name = 'second')), (SELECT team_id FROM badge)
+                """
+            ).first?.split(separator: "|").map(String.init)
+                == Array(repeating: second ?? "", count: 4)
+        )
+        // What held the first one's id finds the first one.
+        #expect(try await anna.engine.permanentID(for: -5, in: "team") == 2)
+        // A third and a fourth time, beside ids that the counter has given meanwhile.
+        for name in ["third", "fourth"] {
+            try anna.writeOutside("INSERT INTO team VALUES (-5, '\(name)', NULL)")
+            try await anna.engine.sync()
+        }
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(anna, ben)
+    }
+
+    @Test func `a conflict that an older version parked over a used id is written again`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.teams)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try anna.writeOutside("INSERT INTO team VALUES (-5, 'first', NULL)")
+        try await anna.engine.sync()
+        let reason = """
+            [{"type":"team","key":-5,"columns":[],"rule":"identity","message":"A temporary id was used."}]
+            """
+        try anna.writeOutside(
+            """
+            INSERT INTO tidemark_conflict (id, parked, reasons)
+                VALUES ('00000000-0000-4000-8000-000000000001', '2026-11-01T00:00:00Z', '\(reason)');
+            INSERT INTO tidemark_conflict_record (id, tbl, key, operation, mine) VALUES
+                ('00000000-0000-4000-8000-000000000001', 'team', '-5', 'create', '{"name":"second","over":null}'),
+                ('00000000-0000-4000-8000-000000000001', 'player', '-1', 'create', '{"team_id":-5}');
+            """
+        )
+        try await anna.engine.resolve("1", .retry)
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await ben.rows("SELECT name FROM team JOIN player ON team_id = team.id") == [
+                "second"
+            ]
+        )
+    }
 }

@@ -120,7 +120,7 @@ struct MapIdentities {
 
     /// What only this file has does not go and come with the answer: the rows themselves are
     /// rewritten.
-    private func rewriteOwnReferences() throws {
+    func rewriteOwnReferences() throws {
         let difference = schema.difference
         for table in schema.tables + difference.unservedTables {
             let own = difference.unservedColumns[table.name].map { Set($0.map(\.name)) }
