@@ -196,13 +196,17 @@ public final class EmbeddedStore: SyncService {
     /// Whether requests can be answered: opens a transaction and looks at the zone.
     public func probe() async throws { _ = try await state() }
 
-    /// Closes the file.
+    /// Closes the file, whole by itself: all that was committed is in it, nothing in its `-wal`.
     ///
     /// Nothing may be in flight.
-    public func close() async throws {
+    ///
+    /// - Returns: Whether it is whole; not when another program reads the file all the time, so
+    ///   that the latest commits are still in its `-wal`.
+    /// - Throws: ``TidemarkCore/TidemarkError`` `storageFailed` when the file was deleted or moved.
+    @discardableResult public func close() async throws -> Bool {
         await snapshots.clear()
         try watch.close()
-        try file.close()
+        return try file.close()
     }
 
     /// Refuses zones that are not there.

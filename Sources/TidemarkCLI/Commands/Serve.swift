@@ -293,7 +293,12 @@ struct Serve: AsyncParsableCommand {
         if !store.skippedTables.isEmpty {
             lines.append("not synced: \(store.skippedTables.joined(separator: ", "))")
         }
-        return Opened(service: store, lines: lines) { try await store.close() }
+        return Opened(service: store, lines: lines) {
+            guard try await !store.close() else { return }
+            Terminal.note(
+                "Another program reads the file, so its latest commits are in its -wal; copy both, or use `tidemark backup`."
+            )
+        }
     }
 
     private static func summary(_ schema: SyncSchema, _ state: ZoneState, zone: String?) -> String {

@@ -19,6 +19,7 @@ final class ZoneFile: Sendable {
     private static let name = "the zone's file"
 
     private let pool: DatabasePool
+    private let place: FilePlace
     private let now: @Sendable () -> Int64
     private let committed: @Sendable (ZoneState) -> Void
     private let adopt: Adopt
@@ -45,13 +46,14 @@ final class ZoneFile: Sendable {
         let opened = try TidemarkError.typingStorage(of: path) {
             try pool.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
-                var opened: (adoption: ZoneAdoption, served: ServedSchema)?
+                var opened: (adoption: ZoneAdoption, served: ServedSchema, place: FilePlace)?
                 try db.inTransaction(.immediate) {
                     if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {
                         try db.execute(sql: schemaSQL)
                     }
                     let adoption = try adopt(db, renames, isRestored)
-                    opened = (adoption, try ServedSchema(adoption.schema, in: db))
+                    let served = try ServedSchema(adoption.schema, in: db)
+                    opened = (adoption, served, FilePlace(of: db))
                     return .commit
                 }
                 return opened
@@ -64,6 +66,7 @@ final class ZoneFile: Sendable {
                 fix: "Check that it can be written."
             )
         }
+        place = opened.place
         served = Mutex(opened.served)
         skippedTables = opened.adoption.skipped
     }
@@ -84,6 +87,7 @@ final class ZoneFile: Sendable {
             var reached: ZoneState?
             do {
                 try db.inTransaction(.immediate) {
+                    try self.place.requireUnmoved()
                     let current = try self.current(db)
                     try EngineConnection.prepare(db, schema: current.schema)
                     let transaction = try ZoneTransaction(
@@ -98,6 +102,8 @@ final class ZoneFile: Sendable {
                     reached = completion == .commit ? try transaction.zone() : nil
                     return completion
                 }
+                // What went into a file that was taken away meanwhile is not acknowledged.
+                try self.place.requireUnmoved()
                 // What was altered counts as known only when following it is on disk.
                 if let followed { self.served.withLock { $0 = followed } }
                 // On the writer's own queue, hence in the order of the commits.
@@ -128,6 +134,7 @@ final class ZoneFile: Sendable {
         _ body: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
         do {
+            try place.requireUnmoved()
             return try await pool.read(body)
         } catch {
             throw TidemarkError.typed(error, of: Self.name)
@@ -137,6 +144,7 @@ final class ZoneFile: Sendable {
     /// Whether another program has written what nobody has taken in.
     func hasNews(_ watch: OutsideWatch) async throws -> Bool {
         do {
+            try place.requireUnmoved()
             if !watch.isOpen { try await pool.read { _ in try watch.open() } }
             return try await watch.hasNews()
         } catch {
@@ -147,6 +155,7 @@ final class ZoneFile: Sendable {
     /// What the zone is at for a device; nil when that has to be found out in a transaction.
     func head(_ watch: OutsideWatch, for device: String?) async throws -> ZoneHead? {
         do {
+            try place.requireUnmoved()
             if !watch.isOpen { try await pool.read { _ in try watch.open() } }
             return try await watch.head(of: served.withLock { $0 }, for: device)
         } catch {
@@ -163,8 +172,30 @@ final class ZoneFile: Sendable {
         }
     }
 
-    /// Closes the file.
-    func close() throws { try pool.close() }
+    /// Closes the file, whole by itself: all that was committed is in it, nothing in its `-wal`.
+    ///
+    /// A file that was moved stays as it is, as SQLite leaves it: other programs may have written
+    /// into it under its new name.
+    ///
+    /// - Returns: Whether it is whole; not when another program reads it all the time, so that its
+    ///   latest commits are still in the `-wal`.
+    /// - Throws: ``TidemarkCore/TidemarkError``; closed it is all the same.
+    func close() throws -> Bool {
+        let outcome = Result { try moveLogIntoFile() }
+        // The writer's connection closes last, so that SQLite takes the side files away.
+        pool.invalidateReadOnlyConnections()
+        try pool.close()
+        return try outcome.get()
+    }
+
+    private func moveLogIntoFile() throws -> Bool {
+        try place.requireUnmoved()
+        return try TidemarkError.typingStorage(of: Self.name) {
+            try pool.writeWithoutTransaction { db in
+                try Bool.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)") == false
+            }
+        }
+    }
 
     /// The zone's tables as they are in the transaction: another program may have altered them.
     private func current(_ db: Database) throws -> ServedSchema {
