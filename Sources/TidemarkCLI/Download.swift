@@ -25,6 +25,7 @@ struct Download {
             zone: zone
         )
         let status = try await make(join) { bar.update($0, of: $1) }
-        bar.finish(summary(status))
+        bar.clear()
+        Terminal.line(summary(status))
     }
 }

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
+import TidemarkSQLite
 
 /// A device's file, opened by the command line beside whatever else has it open.
 struct OpenDevice {
@@ -9,7 +10,7 @@ struct OpenDevice {
 
     /// Opens a file to sync it; without `access`, for what needs no server.
     init(_ path: String, access: ServerAccess? = nil, limits: Limits = .standard) async throws {
-        try Self.requireFile(path)
+        try ExistingFile.require(path, fix: Self.howToJoin)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         let database = try DatabaseQueue(path: path, configuration: configuration)
@@ -45,22 +46,44 @@ struct OpenDevice {
         _ path: String,
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
+        try ExistingFile.require(path, fix: howToJoin)
+        do {
+            return try await reading(at: path, value)
+        } catch let error as DatabaseError
+            where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode)
+        {
+            return try await readingCopy(of: path, value)
+        }
+    }
+
+    private static func reading<Value: Sendable>(
+        at path: String,
+        _ value: @escaping @Sendable (Database) throws -> Value
+    ) async throws -> Value {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(10)
-        try requireFile(path)
         return try await DatabaseQueue(path: path, configuration: configuration).read(value)
     }
 
-    private static func requireFile(_ path: String) throws {
-        guard FileManager.default.fileExists(atPath: path) else {
-            throw TidemarkError(
-                .unusableFile,
-                "There is no file \(path).",
-                fix: "Make one with `tidemark device join URL FILE`."
-            )
+    /// Reads a file on a disk that cannot be written: SQLite wants to lock it in a file beside it.
+    private static func readingCopy<Value: Sendable>(
+        of path: String,
+        _ value: @escaping @Sendable (Database) throws -> Value
+    ) async throws -> Value {
+        let name = FileManager.default.temporaryDirectory.appendingPathComponent("tidemark").path
+        let scratch = try ScratchFolder(for: name, id: UUID())
+        defer { scratch.remove() }
+        let copy = scratch.path("file")
+        for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: path + suffix) {
+            try FileManager.default.copyItem(atPath: path + suffix, toPath: copy + suffix)
         }
+        // The copy has the permissions of the file.
+        guard chmod(copy, 0o600) == 0 else { return try await reading(at: path, value) }
+        return try await reading(at: copy, value)
     }
+
+    private static let howToJoin = "Make one with `tidemark device join URL FILE`."
 
     /// Syncs once and returns what happened.
     func syncCollectingEvents(

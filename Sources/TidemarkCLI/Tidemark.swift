@@ -17,12 +17,12 @@ struct TidemarkCommand: AsyncParsableCommand {
               tidemark device sync phone.sqlite
 
             Exit codes: 0 done; 1 failed; 3 done, but conflicts wait to be resolved; 4 the server cannot be \
-            reached, nothing is lost; 64 wrong usage.
+            reached, nothing is lost; 5 another process syncs the file just now; 64 wrong usage.
             """,
         version: TidemarkVersion.current,
         subcommands: [
             Serve.self, Device.self, SnapshotCommand.self, SchemaCommand.self, DigestCommand.self,
-            Verify.self,
+            Verify.self, Backup.self, Misplaced.self,
         ]
     )
 

@@ -35,6 +35,9 @@ package final class ProgressBar: Sendable {
         write("\r  \(label) [\(filled)\(empty)] \(percent)%  \(text())")
     }
 
+    /// Takes the bar away, before a result is written to standard output.
+    func clear() { if isTerminal { write("\r\u{1B}[K") } }
+
     /// Ends the bar.
     package func finish(_ text: String) {
         write(isTerminal ? "\r\u{1B}[K\(text)\n" : "\(text)\n")

@@ -36,7 +36,7 @@ extension IntegrationTests {
                 "artists=columns"
             )
             #expect(made.status == 0, "\(made.errors)")
-            #expect(made.errors.contains("at revision 2"))
+            #expect(made.output.contains("at revision 2"))
             #expect(try workshop.files(with: "shipped") == ["shipped.sqlite"])
             let tables = "SELECT name FROM sqlite_master WHERE name IN ('artists', 'plays')"
             #expect(try await workshop.sqlite3("shipped.sqlite", tables) == "artists")

@@ -326,7 +326,7 @@ package struct TakeSnapshot {
     }
 
     /// Runs `body` with the snapshot attached as `snapshot`.
-    private func attached<Result>(
+    func attached<Result>(
         zone: String,
         _ body: (SnapshotFormat.Header) throws -> Result
     ) throws -> Result {

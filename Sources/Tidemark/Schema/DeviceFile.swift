@@ -41,11 +41,7 @@ package struct DeviceFile: Sendable {
         guard try db.tableExists("tidemark_device"),
             let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
         else {
-            throw TidemarkError(
-                .unusableFile,
-                "This file has not joined a server.",
-                fix: "Join one with `tidemark device join URL FILE`."
-            )
+            throw try Self.noDevice(db)
         }
         (device, server, zone) = (row["device"], row["server"], row["zone"])
         (epoch, contact, overruled) = (row["epoch"], row["contact"], row["overruled"])
@@ -66,6 +62,24 @@ package struct DeviceFile: Sendable {
                 fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
             )
         }
+    }
+
+    private static func noDevice(_ db: Database) throws -> TidemarkError {
+        guard try !db.tableExists("tidemark_zone") else {
+            return TidemarkError(
+                .unusableFile,
+                "This is a server's file, no device's.",
+                fix: "Serve it with `tidemark serve FILE`, and join it under another name."
+            )
+        }
+        return TidemarkError(
+            .unusableFile,
+            "This file has not joined a server: it is an ordinary SQLite file.",
+            fix: """
+                To share its rows, `tidemark serve FILE`; for a server's rows, `tidemark device \
+                join URL OTHER`, with the name of a file that does not exist yet.
+                """
+        )
     }
 
     /// Writes the device's identity into a file, once.

@@ -110,8 +110,48 @@ public struct DeviceFileJoin: Sendable {
         let (snapshot, file) = (scratch.path("snapshot"), scratch.path("file"))
         try await fetch(base, snapshot, progress)
         let status = try await make(file, isShipped, from: snapshot, takeOver)
-        try FileManager.default.moveItem(atPath: file, toPath: path)
+        try scratch.place("file", at: path)
         return status
+    }
+
+    /// Downloads the snapshot and makes an ordinary SQLite file of it: the zone's tables with their
+    /// indexes and rows, and nothing of Tidemark's, to be served as a new history.
+    ///
+    /// Cut short, it leaves no file.
+    ///
+    /// - Parameters:
+    ///   - path: Where the file will be; nothing may be there.
+    ///   - progress: Told the compressed bytes received so far, and how many there will be.
+    /// - Returns: What the file holds.
+    /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
+    public func copy(
+        path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
+    ) async throws -> PlainCopy {
+        let scratch = try ScratchFolder(for: path, id: environment.newID())
+        defer { scratch.remove() }
+        let (snapshot, file) = (scratch.path("snapshot"), scratch.path("file"))
+        // Not the one for beginners, which may be older.
+        try await fetch(nil, snapshot, progress)
+        let copy = try await makePlain(file, from: snapshot)
+        try scratch.place("file", at: path)
+        return copy
+    }
+
+    private func makePlain(_ file: String, from snapshot: String) async throws -> PlainCopy {
+        let (zone, now, newID) = (zone, environment.now(), environment.newID)
+        do {
+            let database = try DatabaseQueue(path: file)
+            let copy = try await database.writeWithoutTransaction { db in
+                try EngineConnection.flushCommits(of: db)
+                return try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID)
+                    .makePlain(zone: zone)
+            }
+            try database.close()
+            return copy
+        } catch {
+            throw TidemarkError.typed(error, of: file)
+        }
     }
 
     /// Makes a new file in place of a damaged one: the rows from the server, and from the damaged

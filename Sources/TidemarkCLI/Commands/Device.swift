@@ -22,7 +22,7 @@ extension Device {
                 an INTEGER PRIMARY KEY get a temporary id (leave the id out) until the server answers with the permanent one.
 
                 A join that is cut short leaves nothing behind; run it again. Only if it is killed outright, the folder \
-                FILE.<id> with what was there stays, and may be deleted.
+                FILE.<id> with what was there stays, until the next join of FILE removes it.
                 """
         )
         @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String

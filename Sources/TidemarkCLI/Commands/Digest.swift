@@ -36,13 +36,7 @@ struct DigestCommand: AsyncParsableCommand {
         if source.hasPrefix("http://") || source.hasPrefix("https://") {
             return try await access.transport(to: source).digest(zone: "main")
         }
-        guard FileManager.default.fileExists(atPath: source) else {
-            throw TidemarkError(
-                .unusableFile,
-                "There is no file \(source).",
-                fix: "Check the path."
-            )
-        }
+        try ExistingFile.require(source)
         var configuration = Configuration()
         configuration.readonly = true
         return try await DatabaseQueue(path: source, configuration: configuration).read { db in

@@ -30,13 +30,7 @@ struct SchemaCommand: AsyncParsableCommand {
             if source.hasPrefix("http://") || source.hasPrefix("https://") {
                 return try await showServer()
             }
-            guard FileManager.default.fileExists(atPath: source) else {
-                throw TidemarkError(
-                    .unusableFile,
-                    "There is no file \(source).",
-                    fix: "Check the path."
-                )
-            }
+            try ExistingFile.require(source)
             var configuration = Configuration()
             configuration.readonly = true
             let file = try DatabaseQueue(path: source, configuration: configuration)

@@ -179,6 +179,13 @@ struct Serve: AsyncParsableCommand {
         guard (0...3_600).contains(drain) else {
             throw ValidationError("--drain is a number of seconds, up to an hour.")
         }
+        if let store, !store.hasPrefix("postgres://"), !store.hasPrefix("postgresql://"),
+            !store.contains("=")
+        {
+            throw ValidationError(
+                "--store begins with postgres://, or is made of libpq's keyword=value; a SQLite file is given without it: tidemark serve FILE."
+            )
+        }
         guard store == nil else {
             guard data == nil, rename.isEmpty else {
                 throw ValidationError(
@@ -325,13 +332,10 @@ struct Serve: AsyncParsableCommand {
     }
 
     private static func existing(_ file: String) throws -> String {
-        guard FileManager.default.fileExists(atPath: file) else {
-            throw TidemarkError(
-                .unusableFile,
-                "There is no file \(file).",
-                fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR."
-            )
-        }
+        try ExistingFile.require(
+            file,
+            fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR."
+        )
         return file
     }
 

@@ -59,7 +59,7 @@ struct SnapshotCommand: AsyncParsableCommand {
                     summary($0)
                 }
             }
-            Terminal.note(summary(try await ship()))
+            Terminal.line(summary(try await ship()))
         }
     }
 
@@ -69,13 +69,10 @@ struct SnapshotCommand: AsyncParsableCommand {
 
     /// Makes the file from the zone's.
     private func ship() async throws -> DeviceStatus {
-        guard FileManager.default.fileExists(atPath: source) else {
-            throw TidemarkError(
-                .unusableFile,
-                "There is no file \(source).",
-                fix: "Check the path; a server's address begins with http:// or https://."
-            )
-        }
+        try ExistingFile.require(
+            source,
+            fix: "Check the path; a server's address begins with http:// or https://."
+        )
         if let server { _ = try HTTPTransport(url: server) }
         let store = try EmbeddedStore(servedFile: source, policies: policies.read())
         let outcome = await Result {

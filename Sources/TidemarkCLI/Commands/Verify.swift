@@ -62,13 +62,7 @@ struct Verify: AsyncParsableCommand {
     // MARK: Looking
 
     private func look() async throws -> Report {
-        guard FileManager.default.fileExists(atPath: file) else {
-            throw TidemarkError(
-                .unusableFile,
-                "There is no file \(file).",
-                fix: "Check the path."
-            )
-        }
+        try ExistingFile.require(file)
         var configuration = Configuration()
         configuration.readonly = true
         let isZone = try await DatabaseQueue(path: file, configuration: configuration).read {

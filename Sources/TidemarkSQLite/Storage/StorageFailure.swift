@@ -13,13 +13,33 @@ extension TidemarkError {
     public init?(storage error: DatabaseError, of file: String) {
         let words = error.message ?? error.resultCode.description
         switch error.resultCode {
-        case .SQLITE_FULL:
+        // SQLite fails to make room for shared memory only where there is none.
+        case .SQLITE_FULL,
+            _ where error.extendedResultCode == .SQLITE_IOERR_SHMSIZE:
             self.init(
                 .storageFailed,
                 "The disk of \(file) is full.",
                 fix: "Make room, then try again. Nothing was changed, and what waits is kept."
             )
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+        case .SQLITE_NOTADB:
+            self.init(
+                .fileDamaged,
+                "\(file) is not a SQLite database: it does not begin like one.",
+                fix: """
+                    Check the path. If it was one, keep it as it is; ERRORS.md says under \
+                    fileDamaged what can be saved.
+                    """
+            )
+        case .SQLITE_READONLY:
+            self.init(
+                .storageFailed,
+                "\(file) cannot be written: it, or its folder, is read-only for this user.",
+                fix: """
+                    Check the permissions and how the disk is mounted, then try again. Nothing was \
+                    changed, and what waits is kept.
+                    """
+            )
+        case .SQLITE_CORRUPT:
             self.init(
                 .fileDamaged,
                 "The content of \(file) is damaged: \(words).",
@@ -31,7 +51,7 @@ extension TidemarkError {
                 "Another program holds \(file) locked.",
                 fix: "Try again in a moment."
             )
-        case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PROTOCOL, .SQLITE_PERM,
+        case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_PROTOCOL, .SQLITE_PERM,
             .SQLITE_NOLFS:
             let code = error.extendedResultCode.rawValue
             self.init(

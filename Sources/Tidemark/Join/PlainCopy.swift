@@ -1,0 +1,42 @@
+import GRDB
+public import TidemarkCore
+import TidemarkSQLite
+
+/// What is in an ordinary SQLite file that was made from a zone's snapshot.
+public struct PlainCopy: Sendable {
+    /// The revision that the rows are at.
+    public let revision: Int64
+    /// How many rows there are.
+    public let rows: Int
+    /// The policies of tables, and of `table.column`, with which the zone is served.
+    public let policies: [String: ConflictPolicy]
+}
+
+extension TakeSnapshot {
+    /// Makes the zone's tables in a new file as the server has them, and fills them.
+    ///
+    /// - Throws: `invalidResponse` when the rows are not those that the server says.
+    func makePlain(zone: String) throws -> PlainCopy {
+        try attached(zone: zone) { header in
+            guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
+            let schema = try SchemaText.decode(header.schema)
+            try Transaction.withoutForeignKeys(db) {
+                for table in schema.tables { try db.execute(sql: table.sql) }
+                let local = try SchemaIntrospection(db).validated()
+                for table in local.tables { try SnapshotRows.copy(table, local.difference, in: db) }
+                try SnapshotCheck.rows(of: local, in: db)
+                for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
+                try EngineConnection.prepare(db, schema: local)
+                let computed = try RowFingerprints(db, schema: local).all()
+                guard header.fingerprint == nil || header.fingerprint == computed.hex else {
+                    throw SnapshotCheck.unusable("its rows are not those of its revision.")
+                }
+            }
+            let rows = try schema.tables.reduce(0) { sum, table in
+                let sql = "SELECT count(*) FROM \(SQLText.name(table.name))"
+                return try sum + (Int.fetchOne(db, sql: sql) ?? 0)
+            }
+            return PlainCopy(revision: header.revision, rows: rows, policies: schema.policies)
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import ArgumentParser
+import Foundation
+import Tidemark
+import TidemarkCore
+import TidemarkSQLiteStore
+
+/// `tidemark backup`: a copy from which a server can be put back.
+struct Backup: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Copy a served file, or a server's rows, so that it can be served again.",
+        discussion: """
+            Of a served FILE, OUT is the whole: rows, log, ids, policies, all of one commit. It may be served meanwhile, and \
+            nobody waits. To put it back, stop the server, copy OUT to FILE, and start it once with --restored.
+
+            Of a URL, OUT has the tables and rows of the latest revision, and nothing else: no log, no ids of deleted records, \
+            none of the app's views and triggers. `tidemark serve OUT` begins a new history with them, which devices join anew: \
+            it does not know what it has from older ones, so what these offer again would be there twice. That is what HTTP \
+            gives, also of a server on PostgreSQL; of that database pg_dump makes whole backups.
+
+            OUT is one SQLite file, checked before it gets its name. Nothing is overwritten.
+
+              tidemark backup zone.sqlite backups/monday.sqlite
+              tidemark backup https://sync.example.org rows.sqlite
+
+            Exit codes: 0 OUT is there and sound; 4 the server cannot be reached; 1 another failure, and there is no OUT.
+            """
+    )
+    @Argument(
+        help: "The served file, or the server, for instance http://127.0.0.1:8080.",
+        completion: .file()
+    )
+    var source: String
+    @Argument(help: "The file to make; it must not exist yet.") var out: String
+    @Option(help: "The zone, of a server that has several.") var zone = EmbeddedStore.zoneName
+
+    private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
+
+    func validate() throws {
+        guard isURL || zone == EmbeddedStore.zoneName else {
+            throw ValidationError("A file has one zone, \(EmbeddedStore.zoneName).")
+        }
+    }
+
+    func run() async throws {
+        try await Terminal.runInOrder {
+            if isURL { try await copyRows() } else { try copyFile() }
+        }
+    }
+
+    private func copyFile() throws {
+        try ExistingFile.require(source)
+        let bar = ProgressBar("copying")
+        let backup = try ZoneBackup(of: source, at: out, id: UUID()) { done, total in
+            try Task.checkCancellation()
+            bar.update(done, of: total, unit: "pages")
+        }
+        bar.clear()
+        Terminal.line(
+            "\(out) is \(source) at revision \(backup.revision), \(backup.rows) row(s), checked; to put it back: serve it with --restored"
+        )
+    }
+
+    private func copyRows() async throws {
+        let bar = ProgressBar("downloading")
+        let copy = try await DeviceFileJoin(
+            transport: try HTTPTransport(url: source),
+            server: source,
+            zone: zone
+        ).copy(path: out) { bar.update($0, of: $1) }
+        bar.clear()
+        let policies = copy.policies.sorted { $0.key < $1.key }
+            .map { " --policy \($0.key)=\($0.value.rawValue)" }.joined()
+        Terminal.line(
+            "\(out) has the \(copy.rows) row(s) of \(source) at revision \(copy.revision), without its history"
+        )
+        Terminal.line("to begin a new history with them: tidemark serve \(out)\(policies)")
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+import Testing
+import Tidemark
+
+extension IntegrationTests {
+    /// `tidemark backup`, and what is put back from it.
+    @Suite struct BackupTests {
+        private static let schema = """
+            CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+            CREATE TABLE player (id TEXT PRIMARY KEY, team_id INTEGER NOT NULL REFERENCES team ON DELETE CASCADE,
+                name TEXT NOT NULL, photo BLOB);
+            CREATE INDEX player_team ON player (team_id);
+            INSERT INTO team (name) VALUES ('Kiel'), ('Flensburg');
+            INSERT INTO player VALUES ('p1', 1, 'Anna', x'00ff'), ('p2', 2, 'Berta', NULL);
+            """
+
+        @Test func `a backup made while devices push is one commit, and devices converge on it`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            try await workshop.join(server, "a.sqlite", "b.sqlite")
+            // Each revision adds two teams, so that half of one would show.
+            async let pushed: Void = {
+                for number in 1...12 {
+                    try await workshop.sqlite3(
+                        "a.sqlite",
+                        "INSERT INTO team (name) VALUES ('x\(number)'), ('y\(number)')"
+                    )
+                    try await workshop.sync("a.sqlite")
+                }
+            }()
+            for number in 1...4 {
+                let made = try await workshop.tidemark(
+                    "backup",
+                    workshop.path("zone.sqlite"),
+                    workshop.path("backup\(number).sqlite")
+                )
+                #expect(made.status == 0, "\(made.errors)")
+                #expect(made.output.contains("at revision"))
+                let backup = "backup\(number).sqlite"
+                #expect(
+                    try await workshop.sqlite3(
+                        backup,
+                        "SELECT count(*) % 2 FROM team; SELECT count(*) = 2 * z.revision FROM team, tidemark_zone z"
+                    ) == "0\n1"
+                )
+                #expect(try await workshop.sqlite3(backup, "PRAGMA integrity_check") == "ok")
+                #expect(try workshop.files(with: backup) == [backup])
+            }
+            try await pushed
+            try await workshop.sync("b.sqlite")
+            // The server goes on, and is then put back to the last backup.
+            try await workshop.sqlite3("b.sqlite", "UPDATE player SET name = 'Anne' WHERE id = 'p1'")
+            try await workshop.sync("b.sqlite", "a.sqlite")
+            try await server.stopped()
+            try FileManager.default.removeItem(atPath: workshop.path("zone.sqlite"))
+            try FileManager.default.copyItem(
+                atPath: workshop.path("backup4.sqlite"),
+                toPath: workshop.path("zone.sqlite")
+            )
+            let again = try await workshop.serve([
+                "serve", workshop.path("zone.sqlite"), "--restored", "--listen",
+                "127.0.0.1:\(server.port)",
+            ])
+            try await workshop.sync("a.sqlite", "b.sqlite", "a.sqlite")
+            try await workshop.expectEqual(again, "a.sqlite", "b.sqlite", "zone.sqlite")
+            #expect(
+                try await workshop.sqlite3(
+                    "zone.sqlite",
+                    "SELECT name FROM player WHERE id = 'p1'; SELECT count(*) FROM team"
+                ) == "Anne\n26"
+            )
+            try await again.stopped()
+        }
+
+        @Test func `a backup by URL is served as a new history, and devices that join it are even`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve([
+                "serve", workshop.path("zone.sqlite"), "--policy", "player=columns", "--listen",
+                "127.0.0.1:0",
+            ])
+            try await workshop.join(server, "a.sqlite")
+            try await workshop.sqlite3("a.sqlite", "INSERT INTO team (name) VALUES ('Lübeck')")
+            try await workshop.sync("a.sqlite")
+            let truth = try await workshop.digest(server.url)
+            let made = try await workshop.tidemark("backup", server.url, workshop.path("rows.sqlite"))
+            #expect(made.status == 0, "\(made.errors)")
+            #expect(made.output.contains("5 row(s)") && made.output.contains("at revision 2"))
+            #expect(made.output.contains("serve \(workshop.path("rows.sqlite")) --policy player=columns"))
+            #expect(try await workshop.digest("rows.sqlite") == truth)
+            #expect(
+                try await workshop.sqlite3(
+                    "rows.sqlite",
+                    "SELECT group_concat(name) FROM sqlite_master WHERE name LIKE 'tidemark%'"
+                ) == ""
+            )
+            try await server.stopped()
+            let again = try await workshop.serve("rows.sqlite")
+            try await workshop.join(again, "b.sqlite", "c.sqlite")
+            try await workshop.sqlite3(
+                "b.sqlite",
+                "UPDATE team SET name = 'Kiel I' WHERE id = 1; INSERT INTO team (name) VALUES ('Eutin')"
+            )
+            try await workshop.sync("b.sqlite", "c.sqlite")
+            try await workshop.expectEqual(again, "b.sqlite", "c.sqlite", "rows.sqlite")
+            #expect(
+                try await workshop.sqlite3("rows.sqlite", "SELECT name FROM team WHERE id = 1")
+                    == "Kiel I"
+            )
+            try await again.stopped()
+        }
+
+        @Test func `a backup overwrites nothing, and copies only what a server serves`() async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            func backup(_ from: String, _ out: String) async throws -> Program.Result {
+                try await workshop.tidemark("backup", workshop.path(from), workshop.path(out))
+            }
+            #expect(try await backup("zone.sqlite", "out.sqlite").errors.contains("never served"))
+            let server = try await workshop.serve("zone.sqlite")
+            try await workshop.join(server, "a.sqlite")
+            try await server.stopped()
+            #expect(try await backup("a.sqlite", "out.sqlite").errors.contains("a device's file"))
+            try workshop.write("kept", to: "taken.sqlite")
+            try workshop.write("kept", to: "log.sqlite-wal")
+            for out in ["taken.sqlite", "log.sqlite"] {
+                let refused = try await backup("zone.sqlite", out)
+                #expect(refused.status == 1)
+                #expect(refused.errors.contains("exists already"))
+            }
+            #expect(try Data(contentsOf: URL(filePath: workshop.path("taken.sqlite"))).count == 4)
+            #expect(!workshop.exists("out.sqlite") && !workshop.exists("log.sqlite"))
+        }
+
+        @Test func `a backup of a damaged file is not kept`() async throws {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            try await server.stopped()
+            // A page of the players' rows, in the middle of which is junk.
+            let page = try await workshop.sqlite3(
+                "zone.sqlite",
+                "SELECT rootpage FROM sqlite_master WHERE name = 'player'"
+            )
+            let file = try FileHandle(forUpdating: URL(filePath: workshop.path("zone.sqlite")))
+            try file.seek(toOffset: UInt64((try #require(Int(page)) - 1) * 4_096))
+            try file.write(contentsOf: Data(repeating: 0x5a, count: 512))
+            try file.close()
+            let made = try await workshop.tidemark(
+                "backup",
+                workshop.path("zone.sqlite"),
+                workshop.path("out.sqlite")
+            )
+            #expect(made.status == 1)
+            #expect(made.errors.contains("damaged"))
+            #expect(try workshop.files(with: "out.sqlite") == [])
+        }
+
+        @Test func `a join that was killed leaves nothing to the next one, a living one its files`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            // What a killed process leaves, and what a living one holds, by the same lock.
+            let ids = [UUID().uuidString.lowercased(), UUID().uuidString.lowercased()]
+            for id in ids {
+                try FileManager.default.createDirectory(
+                    atPath: workshop.path("a.sqlite.\(id)"),
+                    withIntermediateDirectories: false
+                )
+                try workshop.write("rows", to: "a.sqlite.\(id)/snapshot")
+            }
+            try workshop.write("mine", to: "a.sqlite.notes")
+            let holder = try workshop.start(
+                "flock",
+                [workshop.path("a.sqlite.\(ids[1])"), "sh", "-c", "echo held; read end"]
+            )
+            _ = try await holder.line(with: "held")
+            try await workshop.join(server, "a.sqlite")
+            #expect(
+                try workshop.files(with: "a.sqlite.") == ["a.sqlite.\(ids[1])", "a.sqlite.notes"].sorted()
+            )
+            try await holder.finished()
+            try await server.stopped()
+        }
+    }
+}
