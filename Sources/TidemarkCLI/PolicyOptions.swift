@@ -1,14 +1,15 @@
 import ArgumentParser
 import TidemarkCore
 
-/// `--policy`: the conflict policies with which a zone is served.
+/// `--policy`: the conflict policies that a zone gets.
 struct PolicyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            A table's conflict policy: reject, columns, lastWriter or latest; a column may have its own, \
+            Change a table's conflict policy: reject, columns, lastWriter or latest; a column may have its own, \
             as in note.text=latest; may be repeated.
             """,
+            discussion: "The zone keeps it until it is changed again; `tidemark schema` shows it.",
             valueName: "table[.column]=policy"
         )
     )
@@ -30,21 +31,5 @@ struct PolicyOptions: ParsableArguments {
             }
             policies[parts[0]] = policy
         }
-    }
-
-    /// Refuses policies of what a schema does not have.
-    func requireKnown(in schema: SyncSchema) throws {
-        let known = schema.tables.flatMap { table in
-            [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" }
-        }
-        guard let unknown = try read().keys.sorted().first(where: { !known.contains($0) }) else {
-            return
-        }
-        let tables = schema.tables.map(\.name).sorted().joined(separator: ", ")
-        throw TidemarkError(
-            .invalidArgument,
-            "--policy names \(unknown), which is no synced table, nor a column apart from its key.",
-            fix: "The synced tables are \(tables)."
-        )
     }
 }

@@ -38,7 +38,8 @@ public final class PostgresStore: SyncService {
         /// The database came back from a backup, so what devices know of its later revisions is
         /// void: the zones go on as other histories.
         public var isRestored = false
-        /// The conflict policy of each table, and of each `table.column`, that has one of its own.
+        /// Conflict policies to change, by table and by `table.column`; the database keeps them, and
+        /// all others stay as they are. They begin as `reject`.
         public var policies: [String: ConflictPolicy] = [:]
         /// The bounds on requests and answers.
         public var limits = Limits.standard
@@ -68,6 +69,8 @@ public final class PostgresStore: SyncService {
     /// What was made of a schema that had more than the database: `table medal`, `column
     /// team.town`.
     public var made: [String] { zones.made }
+    /// What became of the conflict policies when the store was opened.
+    public var policyChanges: [PolicyChange] { zones.policyChanges }
     /// What the zones' tables are.
     public var schema: SyncSchema { zones.served.schema }
 

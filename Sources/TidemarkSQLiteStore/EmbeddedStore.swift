@@ -18,6 +18,8 @@ public final class EmbeddedStore: SyncService {
     public var schema: SyncSchema { file.schema }
     /// Tables in the file that are not synced.
     public var skippedTables: [String] { file.skippedTables }
+    /// What became of the conflict policies when the store was opened.
+    public var policyChanges: [PolicyChange] { file.policyChanges }
     /// The zone's name.
     public static let zoneName = "main"
 
@@ -43,8 +45,8 @@ public final class EmbeddedStore: SyncService {
     ///   - isRestored: The file came back from a backup, so what devices know of its later
     ///     revisions is void: it goes on as another history.
     ///   - excluding: Tables to leave alone.
-    ///   - policies: The conflict policy of each table, and of each `table.column`, that has one of
-    ///     its own; the default is `reject`.
+    ///   - policies: Conflict policies to change, by table and by `table.column`. The zone keeps
+    ///     them, and all others stay as they are; they begin as `reject`.
     ///   - renames: Columns that were renamed in the file since it was served last.
     ///   - limits: The bounds on requests and answers.
     ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
@@ -75,23 +77,28 @@ public final class EmbeddedStore: SyncService {
         let file = try ZoneFile(
             path: path,
             schemaSQL: schemaSQL,
-            renames: renames,
-            isRestored: isRestored,
+            opening: ZoneFile.Opening(
+                renames: renames,
+                policies: policies,
+                isRestored: isRestored,
+                isFirst: true
+            ),
             now: now ?? SystemClock.milliseconds,
             committed: {
                 announcements.committed(
                     ZoneRevision(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision)
                 )
             }
-        ) { db, renames, isRestored in
-            try ZoneAdoption(
+        ) { db, opening in
+            if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }
+            return try ZoneAdoption(
                 db,
                 name: Self.zoneName,
                 epoch: newEpoch.uuidString.lowercased(),
-                isRestored: isRestored,
+                isRestored: opening.isRestored,
                 excluding: excluding,
-                policies: policies,
-                renames: renames
+                policies: opening.policies,
+                renames: opening.renames
             )
         }
         self.file = file

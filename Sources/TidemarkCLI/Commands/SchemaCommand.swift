@@ -15,7 +15,7 @@ struct SchemaCommand: AsyncParsableCommand {
         discussion: """
             On a device's file it compares the tables with those of the zone, as far as the device has heard of them: \
             columns that only the zone has wait for the app's migration, columns that only the file has wait for \
-            the server's. Nothing is changed.
+            the server's. Of a server and of a served file it shows the conflict policies other than `reject`. Nothing is changed.
 
               tidemark schema http://127.0.0.1:8080
               tidemark schema phone.sqlite
@@ -38,7 +38,10 @@ struct SchemaCommand: AsyncParsableCommand {
                 return try show(try await file.read { try SchemaReport($0) })
             }
             let schema = try await file.read { try SchemaIntrospection.synced(in: $0) }
-            try show(shape: schema.shape.split(separator: "\n").map(String.init))
+            let shape = schema.shape.split(separator: "\n").map(String.init)
+            let policies = schema.policies.mapValues(\.rawValue)
+            if json { return try Terminal.json(Shape(shape: shape, policies: policies)) }
+            show(shape, policies)
         }
     }
 
@@ -46,12 +49,31 @@ struct SchemaCommand: AsyncParsableCommand {
         let answer = try await access.transport(to: source).schema(zone: "main")
         let object = try JSONSerialization.jsonObject(with: Data(answer)) as? [String: Any] ?? [:]
         if json { return try Terminal.json(object: object) }
-        try show(shape: object["shape"] as? [String] ?? [])
+        var policies: [String: String] = [:]
+        for table in object["tables"] as? [[String: Any]] ?? [] {
+            guard let name = table["name"] as? String else { continue }
+            policies[name] = table["policy"] as? String
+            for (column, policy) in table["columnPolicies"] as? [String: String] ?? [:] {
+                policies["\(name).\(column)"] = policy
+            }
+        }
+        show(
+            object["shape"] as? [String] ?? [],
+            policies.filter { !$1.isEmpty && ($0.contains(".") || $1 != "reject") }
+        )
     }
 
-    private func show(shape: [String]) throws {
-        if json { return try Terminal.json(shape) }
+    /// What is printed of a file that is no device's.
+    private struct Shape: Encodable {
+        let shape: [String]
+        let policies: [String: String]
+    }
+
+    private func show(_ shape: [String], _ policies: [String: String]) {
         for line in shape { Terminal.line(line) }
+        for (name, policy) in policies.sorted(by: { $0.key < $1.key }) {
+            Terminal.line("policy of \(name): \(policy)")
+        }
     }
 
     private func show(_ report: SchemaReport) throws {

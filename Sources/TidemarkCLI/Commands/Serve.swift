@@ -275,8 +275,8 @@ struct Serve: AsyncParsableCommand {
             options.bus = RedisBus(redis)
         }
         let opened = try await PostgresStore(options)
-        try policies.requireKnown(in: opened.schema)
         var lines = opened.made.map { "made the \($0)" }
+        lines += opened.policyChanges.map(\.description)
         for zone in options.zones {
             let state = try await opened.state(zone: zone)
             lines.append(Self.summary(opened.schema, state, zone: zone))
@@ -295,11 +295,11 @@ struct Serve: AsyncParsableCommand {
             renames: try renames(),
             limits: limits
         )
-        try policies.requireKnown(in: store.schema)
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
         if !store.skippedTables.isEmpty {
             lines.append("not synced: \(store.skippedTables.joined(separator: ", "))")
         }
+        lines += store.policyChanges.map(\.description)
         return Opened(service: store, lines: lines) {
             guard try await !store.close() else { return }
             Terminal.note(

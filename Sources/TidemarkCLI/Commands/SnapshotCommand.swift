@@ -18,10 +18,8 @@ struct SnapshotCommand: AsyncParsableCommand {
 
             The rows come from a server, or from a zone's own file on this machine, the one that `tidemark serve FILE` serves; it \
             may be served meanwhile. What other programs have written into that file becomes a revision first. The file knows its \
-            revision, its history and which of its tables are served. It does not know what only the server does, so give again
-
-              --server  when copies are synced by `tidemark device sync`; a SyncEngine is told the server by its app
-              --policy  as to `tidemark serve`; without it, copies ask for the schema once more
+            revision, its history, and which of its tables are served and how. It does not know its server's address: give \
+            --server when copies are synced by `tidemark device sync`; a SyncEngine is told it by its app.
 
               tidemark snapshot https://sync.example.org Resources/library.sqlite
               tidemark snapshot zone.sqlite Resources/library.sqlite --server https://sync.example.org
@@ -36,14 +34,13 @@ struct SnapshotCommand: AsyncParsableCommand {
     @Option(help: "The zone, of a server that has several.") var zone = EmbeddedStore.zoneName
     @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url"))
     var server: String?
-    @OptionGroup var policies: PolicyOptions
     @OptionGroup var access: ServerAccess
 
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
 
     func validate() throws {
-        guard !isURL || server == nil && policies.policy.isEmpty else {
-            throw ValidationError("--server and --policy belong to a file, not to a server.")
+        guard !isURL || server == nil else {
+            throw ValidationError("--server belongs to a file, not to a server.")
         }
         guard isURL || zone == EmbeddedStore.zoneName else {
             throw ValidationError("A file has one zone, \(EmbeddedStore.zoneName).")
@@ -74,10 +71,9 @@ struct SnapshotCommand: AsyncParsableCommand {
             fix: "Check the path; a server's address begins with http:// or https://."
         )
         if let server { _ = try HTTPTransport(url: server) }
-        let store = try EmbeddedStore(servedFile: source, policies: policies.read())
+        let store = try EmbeddedStore(servedFile: source)
         let outcome = await Result {
-            try policies.requireKnown(in: store.schema)
-            return try await DeviceFileJoin(server: server ?? "") { path in
+            try await DeviceFileJoin(server: server ?? "") { path in
                 try await store.writeSnapshot(to: path)
             }.ship(path: out)
         }

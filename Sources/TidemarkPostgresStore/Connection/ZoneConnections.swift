@@ -11,8 +11,9 @@ import TidemarkStore
 final class ZoneConnections: Sendable {
     /// What was made of a schema that had more than the database, in words.
     let made: [String]
+    /// What became of the conflict policies when the database was opened.
+    let policyChanges: [PolicyChange]
     private let known: Mutex<PostgresSchema>
-    private let policies: [String: ConflictPolicy]
     private let pool: PostgresPool
     private let announcements: Announcements
     /// On which other programs are heard, and the other nodes as well if there is no other way.
@@ -38,12 +39,12 @@ final class ZoneConnections: Sendable {
                 try OpenDatabase(pg: pg, options: options).run()
             }
             known = Mutex(opened.served)
-            made = opened.made
+            (made, policyChanges) = (opened.made, opened.policyChanges)
         } catch let failure as PostgresFailure {
             throw Self.cannotOpen(failure)
         }
         (connectionsMax, logger) = (options.connectionsMax, options.logger)
-        (policies, rowPatience) = (options.policies, options.rowPatience)
+        rowPatience = options.rowPatience
         now = options.now ?? SystemClock.milliseconds
         self.announcements = announcements
         notifications = NotifyBus(address: options.address)
@@ -261,7 +262,7 @@ final class ZoneConnections: Sendable {
 
     /// Follows what somebody has done to the tables, or reads what another node has followed.
     private func follow(_ pg: PostgresConnection) throws {
-        let tables = FollowTables(pg: pg, policies: policies, logger: logger)
+        let tables = FollowTables(pg: pg, logger: logger)
         try pg.execute("BEGIN; SET LOCAL lock_timeout = \(Self.patience)")
         do {
             try pg.query("SELECT pg_advisory_xact_lock(\(OpenDatabase.lock))")

@@ -18,7 +18,6 @@ import TidemarkSQLite
 /// Nobody writes meanwhile: the zones are locked, then the tables that changed.
 struct FollowTables {
     let pg: PostgresConnection
-    let policies: [String: ConflictPolicy]
     let logger: Logger
 
     /// Brings bookkeeping and capture up to the tables, inside a transaction of the caller's that
@@ -27,7 +26,7 @@ struct FollowTables {
     /// `given` are tables in SQLite's words whose text devices shall get, where it says what the
     /// tables are.
     func run(given: SyncSchema? = nil) throws -> PostgresSchema {
-        guard let record = try ServedRecord.load(pg, policies: policies) else {
+        guard let record = try ServedRecord.load(pg) else {
             throw OpenDatabase.nothingToServe
         }
         var state = try look(record)
@@ -156,7 +155,7 @@ struct FollowTables {
             do {
                 return try DatabaseQueue().write { db in
                     for table in found { try db.execute(sql: table.statement) }
-                    return try SchemaIntrospection(db).validated(policies: policies)
+                    return try SchemaIntrospection(db).validated()
                 }
             } catch let unsyncable as UnsyncableSchema {
                 let (mine, others) = Self.divide(unsyncable.problems, record)
@@ -218,7 +217,11 @@ struct FollowTables {
         let back = Set(state.new).intersection(history.droppedTables)
         for table in state.new { history.takeNew(table) }
         for table in state.gone { history.takeGone(table) }
-        record.schema = SyncSchema(tables: tables, policies: policies, history: history)
+        record.schema = SyncSchema(
+            tables: tables,
+            policies: record.schema.policies,
+            history: history
+        )
         try state.adoption.deferReferences(of: Set(tables.map(\.name)))
         try install(state, record)
         let rebuilt = state.differences.filter(\.value.isRebuilt).map(\.key).sorted()

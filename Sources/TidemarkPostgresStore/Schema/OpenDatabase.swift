@@ -16,8 +16,17 @@ struct OpenDatabase {
     static let zoneBytesMax = 200
 
     ///
-    /// - Returns: What is served, and what was made of a schema that has more than the database.
-    func run() throws -> (served: PostgresSchema, made: [String]) {
+    /// What was done to a database.
+    struct Opened {
+        let served: PostgresSchema
+        /// What was made of a schema that has more than the database.
+        let made: [String]
+        /// What became of the conflict policies.
+        let policyChanges: [PolicyChange]
+    }
+
+    /// Does it.
+    func run() throws -> Opened {
         let version = try pg.integer("SHOW server_version_num") ?? 0
         guard version >= 150_000 else {
             throw TidemarkError(
@@ -37,7 +46,7 @@ struct OpenDatabase {
         }
     }
 
-    private func prepare() throws -> (served: PostgresSchema, made: [String]) {
+    private func prepare() throws -> Opened {
         // Another node may be at it, and copy a large file.
         let patience = try pg.text("SHOW lock_timeout") ?? "0"
         try pg.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
@@ -52,17 +61,35 @@ struct OpenDatabase {
         let isOlder = try isMade && pg.integer("SELECT layout FROM tidemark.served") == 4
         if isOlder { try pg.execute(Bookkeeping.sinceLayout4) }
         let isServed =
-            try isMade && ServedRecord.load(pg, policies: options.policies) != nil
+            try isMade && ServedRecord.load(pg) != nil
         let isEarlier = try isServed && giveIdentities()
         let opened = try isServed ? (follow(), grow()) : (make(), [])
-        let served = try opened.1.isEmpty ? opened.0 : follow()
+        let followed = try opened.1.isEmpty ? opened.0 : follow()
+        let (served, policyChanges) = try changePolicies(of: followed)
         if isOlder || isEarlier {
             for table in served.tables.values { try pg.execute(CaptureTriggers.function(table)) }
         }
         for zone in options.zones { try add(zone, served) }
         if options.isRestored { try renewEpochs() }
         try checkSearchPath(isNew: !isServed)
-        return (served, opened.1)
+        return Opened(served: served, made: opened.1, policyChanges: policyChanges)
+    }
+
+    /// Changes the conflict policies that the operator names; the record keeps all of them, and
+    /// other nodes read it anew, as after an altered table.
+    private func changePolicies(
+        of served: PostgresSchema
+    ) throws -> (PostgresSchema, [PolicyChange]) {
+        let changes = try served.schema.changes(to: options.policies)
+        guard !changes.isEmpty, var record = try ServedRecord.load(pg) else { return (served, []) }
+        record.schema = SyncSchema(
+            tables: record.schema.tables,
+            policies: record.schema.policies(after: changes),
+            history: record.schema.history
+        )
+        record.version += 1
+        try record.save(pg)
+        return (try follow(), changes)
     }
 
     /// Makes the bookkeeping and the tables, or takes those that are there.
@@ -91,7 +118,14 @@ struct OpenDatabase {
             zoneColumn: record.zoneColumn,
             pg
         )
-        record.excluded = options.excluding.union(try others(record))
+        let others = try others(record)
+        if options.adopts {
+            try TidemarkError.requireKnown(
+                options.excluding,
+                among: others + record.schema.tables.map(\.name)
+            )
+        }
+        record.excluded = options.excluding.union(others)
         try record.save(pg)
         // Tables that were there may have been altered since they were looked at.
         guard !options.adopts else { return try follow() }
@@ -111,7 +145,7 @@ struct OpenDatabase {
     }
 
     private func follow() throws -> PostgresSchema {
-        let tables = FollowTables(pg: pg, policies: options.policies, logger: options.logger)
+        let tables = FollowTables(pg: pg, logger: options.logger)
         let given = try wanted()
         do {
             return try tables.run(given: given)
@@ -132,7 +166,7 @@ struct OpenDatabase {
         let scratch = try DatabaseQueue()
         let schema = try scratch.write { db in
             for statement in statements { try db.execute(sql: statement) }
-            return try SchemaIntrospection(db).validated(policies: options.policies)
+            return try SchemaIntrospection(db).validated()
         }
         guard !schema.tables.isEmpty else {
             throw TidemarkError(
@@ -159,8 +193,14 @@ struct OpenDatabase {
     private func create() throws -> ServedRecord {
         guard let source = try source() else { throw Self.nothingToServe }
         return try source.writeWithoutTransaction { db in
+            let all = try SchemaIntrospection(db)
+            try TidemarkError.requireKnown(
+                options.excluding,
+                among: all.tables.map(\.name) + all.skipped
+            )
             let introspection = try SchemaIntrospection(db, excluding: options.excluding)
-            let schema = try introspection.validated(policies: options.policies)
+            let schema = try introspection.validated()
+            guard !schema.tables.isEmpty else { throw Self.nothingToServe }
             let creation = CreateTables(
                 db: db,
                 schema: schema,
@@ -211,7 +251,7 @@ struct OpenDatabase {
     private func wanted() throws -> SyncSchema? {
         try source()?.writeWithoutTransaction { db in
             try SchemaIntrospection(db, excluding: options.excluding)
-                .validated(policies: options.policies)
+                .validated()
         }
     }
 
@@ -220,7 +260,7 @@ struct OpenDatabase {
     /// - Returns: What was made, in words.
     private func grow() throws -> [String] {
         guard let source = try source(), let wanted = try wanted(),
-            let record = try ServedRecord.load(pg, policies: options.policies)
+            let record = try ServedRecord.load(pg)
         else { return [] }
         return try source.writeWithoutTransaction { db in
             try GrowTables(pg: pg, db: db, wanted: wanted, record: record).run()

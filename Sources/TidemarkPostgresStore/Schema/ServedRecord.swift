@@ -18,10 +18,7 @@ struct ServedRecord {
     var version: Int64 = 1
 
     /// Reads it; nil when nothing is served yet.
-    static func load(
-        _ pg: PostgresConnection,
-        policies: [String: ConflictPolicy]
-    ) throws -> ServedRecord? {
+    static func load(_ pg: PostgresConnection) throws -> ServedRecord? {
         guard let layout = try pg.integer("SELECT layout FROM tidemark.served") else { return nil }
         guard layout == Int64(Bookkeeping.layout) else {
             throw TidemarkError(
@@ -33,12 +30,11 @@ struct ServedRecord {
         let row = try pg.query(
             "SELECT namespace, zone_column, tables, catalogue, excluded, version FROM tidemark.served"
         )[0]
-        let known = try SchemaText.decode(row.text(2))
         let decoder = JSONDecoder()
         return ServedRecord(
             namespace: row.text(0),
             zoneColumn: row[1],
-            schema: SyncSchema(tables: known.tables, policies: policies, history: known.history),
+            schema: try SchemaText.decode(row.text(2)),
             catalogue: try decoder.decode(
                 [String: CatalogueTable].self,
                 from: Data(row.text(3).utf8)

@@ -10,6 +10,8 @@ package enum SchemaText {
         let sql: String
         let indexes: [String]
         let policy: String
+        /// The policies of columns that have one of their own.
+        let columnPolicies: [String: String]?
         /// The values that rows got when columns were added, canonical JSON, by column.
         let added: [String: String]?
         /// The names that columns have now, by former name.
@@ -34,6 +36,7 @@ package enum SchemaText {
                 sql: $0.sql,
                 indexes: $0.indexSQL,
                 policy: schema.policy(of: $0.name).rawValue,
+                columnPolicies: columnPolicies(of: $0.name, in: schema),
                 added: schema.history.fills[$0.name],
                 renamed: schema.history.renames[$0.name],
                 dropped: schema.history.dropped[$0.name]
@@ -45,12 +48,21 @@ package enum SchemaText {
                 sql: "",
                 indexes: [],
                 policy: "",
+                columnPolicies: nil,
                 added: nil,
                 renamed: nil,
                 dropped: []
             )
         }
         return String(decoding: try encoder.encode(tables + gone), as: UTF8.self)
+    }
+
+    private static func columnPolicies(
+        of table: String,
+        in schema: SyncSchema
+    ) -> [String: String]? {
+        let policies = schema.columnPolicies(of: table)
+        return policies.isEmpty ? nil : policies.mapValues(\.rawValue)
     }
 
     /// The hash by which two sides tell whether they know the same schema: of the text itself.
@@ -79,6 +91,9 @@ package enum SchemaText {
         }
         let policies = tables.reduce(into: [String: ConflictPolicy]()) {
             $0[$1.name] = $1.policy == "reject" ? nil : ConflictPolicy(rawValue: $1.policy)
+            for (column, policy) in $1.columnPolicies ?? [:] {
+                $0["\($1.name).\(column)"] = ConflictPolicy(rawValue: policy)
+            }
         }
         var history = SchemaHistory(
             fills: tables.reduce(into: [:]) { $0[$1.name] = $1.added },

@@ -53,17 +53,12 @@ extension EmbeddedStore {
 
     /// Opens a file that is a zone already, for work on it beside its server or without one.
     ///
-    /// The file knows which of its tables are served, so nothing has to be excluded again.
+    /// The file knows which of its tables are served, and their policies.
     ///
-    /// - Parameters:
-    ///   - path: The zone's file.
-    ///   - policies: The conflict policies with which it is served; the file does not know them.
+    /// - Parameter path: The zone's file.
     /// - Throws: ``TidemarkCore/TidemarkError`` when the file is no zone, and what opening it with
     ///   an epoch throws.
-    public convenience init(
-        servedFile path: String,
-        policies: [String: ConflictPolicy] = [:]
-    ) throws {
+    public convenience init(servedFile path: String) throws {
         var configuration = Configuration()
         (configuration.readonly, configuration.busyMode) = (true, .timeout(10))
         let excluded = try TidemarkError.typingStorage(of: path) {
@@ -74,7 +69,7 @@ extension EmbeddedStore {
         }
         // The file has its epoch.
         let none = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-        try self.init(path: path, newEpoch: none, excluding: excluded, policies: policies)
+        try self.init(path: path, newEpoch: none, excluding: excluded)
     }
 
     /// Copies the zone's rows, as of its latest revision, into a new SQLite file: what

@@ -13,14 +13,17 @@ package struct ZoneAdoption {
     package let schema: SyncSchema
     /// Tables that stay local to the file.
     package let skipped: [String]
+    /// What became of the conflict policies.
+    package let policyChanges: [PolicyChange]
 
     /// Adopts the file, or opens it again when it was adopted before; then what was altered in its
     /// tables meanwhile becomes part of the history.
     ///
     /// `epoch` is a new random id, used when the file has no history yet, or when it goes on with
     /// another one because it is restored from a backup; tables in `excluding` are left alone;
-    /// `renames` are columns that were renamed since the last time. Throws
-    /// ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and of their rows.
+    /// `policies` are changed, all others stay as the file has them; `renames` are columns that
+    /// were renamed since the last time. Throws ``TidemarkCore/UnsyncableSchema`` with every
+    /// problem of the tables and of their rows.
     package init(
         _ db: Database,
         name: String,
@@ -38,10 +41,11 @@ package struct ZoneAdoption {
             )
         }
         let introspection = try SchemaIntrospection(db, excluding: excluding)
-        let schema = try introspection.validated(policies: policies)
+        let schema = try introspection.validated()
         try EngineConnection.prepare(db, schema: schema)
         let isNew = try !db.tableExists("tidemark_zone")
         if isNew {
+            guard !schema.tables.isEmpty else { throw Self.nothingToServe }
             let problems = try RowValidation(db, schema: schema).problems()
             guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
         }
@@ -63,9 +67,19 @@ package struct ZoneAdoption {
             )
             try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])
         }
-        self.schema = SyncSchema(tables: schema.tables, policies: policies, history: history)
+        let before = SyncSchema(tables: schema.tables, policies: try ZonePolicies.read(in: db))
+        policyChanges = try before.changes(to: policies)
+        let after = before.policies(after: policyChanges)
+        if !policyChanges.isEmpty { try ZonePolicies.write(after, in: db) }
+        self.schema = SyncSchema(tables: schema.tables, policies: after, history: history)
         skipped = introspection.skipped
     }
+
+    private static let nothingToServe = TidemarkError(
+        .unusableFile,
+        "The file has no tables to sync.",
+        fix: "Make them first, or start an empty zone with --schema FILE.sql --data DIR."
+    )
 
     private static func hasRows(_ db: Database, _ schema: SyncSchema) throws -> Bool {
         try schema.tables.contains {
@@ -91,7 +105,17 @@ extension SchemaIntrospection {
     /// The tables of a file that sync; all that it has when it is neither a zone's nor a device's.
     package static func synced(in db: Database) throws -> SyncSchema {
         let isKnown = try ["tidemark_zone", "tidemark_device"].contains { try db.tableExists($0) }
-        return try SchemaIntrospection(db, excluding: isKnown ? unserved(in: db) : []).validated()
+        return try SchemaIntrospection(db, excluding: isKnown ? unserved(in: db) : [])
+            .validated(policies: ZonePolicies.read(in: db))
+    }
+
+    /// Refuses exclusions of tables that a database does not have.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` `invalidArgument`.
+    static func requireKnown(_ excluded: Set<String>, in db: Database) throws {
+        let introspection = try SchemaIntrospection(db)
+        let names = introspection.tables.map(\.name) + introspection.skipped
+        try TidemarkError.requireKnown(excluded, among: names)
     }
 }
 

@@ -137,6 +137,7 @@ struct FollowSchema {
                     """,
                 arguments: [new, rename.table, rename.old]
             )
+            try ZonePolicies.rename(rename.old, to: new, of: rename.table, in: db)
             guard known[rename.table]?.contains(rename.old) == true else { continue }
             try db.execute(
                 sql: """

@@ -10,11 +10,21 @@ import TidemarkStore
 /// SQLite runs on GRDB's own threads.
 final class ZoneFile: Sendable {
     /// Makes a zone of the file in a transaction, or follows what was altered in it.
-    typealias Adopt =
-        @Sendable (Database, _ renames: [ColumnRename], _ isRestored: Bool) throws -> ZoneAdoption
+    typealias Adopt = @Sendable (Database, Opening) throws -> ZoneAdoption
+
+    /// What is to be done to a zone once, when its server starts.
+    struct Opening: Sendable {
+        var renames: [ColumnRename] = []
+        var policies: [String: ConflictPolicy] = [:]
+        var isRestored = false
+        /// Whether what the operator named has to be there.
+        var isFirst = false
+    }
 
     /// Tables in the file that are not synced.
     let skippedTables: [String]
+    /// What became of the conflict policies when the file was opened.
+    let policyChanges: [PolicyChange]
     /// What clients are told instead of the path.
     private static let name = "the zone's file"
 
@@ -29,8 +39,7 @@ final class ZoneFile: Sendable {
     init(
         path: String,
         schemaSQL: String?,
-        renames: [ColumnRename],
-        isRestored: Bool,
+        opening: Opening,
         now: @escaping @Sendable () -> Int64,
         committed: @escaping @Sendable (ZoneState) -> Void,
         adopt: @escaping Adopt
@@ -51,7 +60,7 @@ final class ZoneFile: Sendable {
                     if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {
                         try db.execute(sql: schemaSQL)
                     }
-                    let adoption = try adopt(db, renames, isRestored)
+                    let adoption = try adopt(db, opening)
                     let served = try ServedSchema(adoption.schema, in: db)
                     opened = (adoption, served, FilePlace(of: db))
                     return .commit
@@ -69,6 +78,7 @@ final class ZoneFile: Sendable {
         place = opened.place
         served = Mutex(opened.served)
         skippedTables = opened.adoption.skipped
+        policyChanges = opened.adoption.policyChanges
     }
 
     /// What the zone's tables are now.
@@ -203,7 +213,7 @@ final class ZoneFile: Sendable {
         guard try ServedSchema.version(of: db) != known.version else { return known }
         db.clearSchemaCache()
         do {
-            return try ServedSchema(adopt(db, [], false).schema, in: db)
+            return try ServedSchema(adopt(db, Opening()).schema, in: db)
         } catch let problem as UnsyncableSchema {
             throw TidemarkError(
                 .unavailable,

@@ -17,6 +17,7 @@ import TidemarkSQLite
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
 /// | `tidemark_served_column` | a synced column, with the value that rows got when it was added; or a former name, with the one `now`, empty when it is gone |
+/// | `tidemark_policy` | the conflict policy of a table, or of a `table.column`, other than the usual one |
 /// | `tidemark_overruled` | values of a device that another change set overruled, until it has them |
 ///
 /// The time and the device of the value that a column has are those of the latest revision in the
@@ -138,5 +139,6 @@ enum ZoneTables {
             now TEXT,
             PRIMARY KEY (tbl, col)
         ) WITHOUT ROWID;
+        \(ZonePolicies.tableSQL)
         """
 }

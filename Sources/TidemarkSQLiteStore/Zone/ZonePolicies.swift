@@ -1,0 +1,50 @@
+import GRDB
+import TidemarkCore
+
+/// The conflict policies of a zone, kept in its file: `tidemark_policy`.
+enum ZonePolicies {
+    /// The policies by table, and by `table.column`; none in a file without bookkeeping.
+    static func read(in db: Database) throws -> [String: ConflictPolicy] {
+        guard try db.tableExists("tidemark_policy") else { return [:] }
+        return try Row.fetchAll(db, sql: "SELECT name, policy FROM tidemark_policy").reduce(
+            into: [:]
+        ) { policies, row in
+            guard let policy = ConflictPolicy(rawValue: row["policy"]) else {
+                throw TidemarkError(
+                    .unusableFile,
+                    "The file has the policy \(row["policy"] as String), which this version does not know.",
+                    fix: "Serve it with the version that wrote it."
+                )
+            }
+            policies[row["name"]] = policy
+        }
+    }
+
+    /// Keeps policies in place of those that are there.
+    ///
+    /// The table is made anew: that changes SQLite's number of the schema, by which another server
+    /// on the file learns of it.
+    static func write(_ policies: [String: ConflictPolicy], in db: Database) throws {
+        try db.execute(sql: "DROP TABLE tidemark_policy; \(tableSQL)")
+        for (name, policy) in policies.sorted(by: { $0.key < $1.key }) {
+            try db.execute(
+                sql: "INSERT INTO tidemark_policy VALUES (?, ?)",
+                arguments: [name, policy.rawValue]
+            )
+        }
+    }
+
+    /// Gives a column's policy to the name that the column has now.
+    static func rename(_ old: String, to new: String, of table: String, in db: Database) throws {
+        try db.execute(
+            sql: "UPDATE OR REPLACE tidemark_policy SET name = ? WHERE name = ?",
+            arguments: ["\(table).\(new)", "\(table).\(old)"]
+        )
+    }
+
+    static let tableSQL = """
+        CREATE TABLE IF NOT EXISTS tidemark_policy (
+            name TEXT PRIMARY KEY, policy TEXT NOT NULL
+        ) WITHOUT ROWID;
+        """
+}
