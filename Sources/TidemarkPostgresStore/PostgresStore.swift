@@ -80,6 +80,7 @@ public final class PostgresStore: SyncService {
     private let handler: SyncHandler
     private let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
+    private let metrics: ServerMetrics
     private let pulls: Pulls
     private let snapshots: ZoneSnapshots
 
@@ -93,7 +94,7 @@ public final class PostgresStore: SyncService {
         let fanOut = FanOut(limits: options.limits, metrics: metrics)
         let announcements = Announcements(fanOut)
         let zones = try await ZoneConnections(options, announcements)
-        self.announcements = announcements
+        (self.announcements, self.metrics) = (announcements, metrics)
         (self.options, self.fanOut, self.zones) = (options, fanOut, zones)
         handler = SyncHandler(limits: options.limits)
         snapshots = ZoneSnapshots(
@@ -125,7 +126,15 @@ public final class PostgresStore: SyncService {
     /// Answers one round of synchronisation; what the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
-        return try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
+        let request = ZoneRequest(.sync, body: body)
+        do {
+            return try await committer.answer(request, zone: zone).body
+        } catch let damage as DamagedLog {
+            try await zones.inTransaction(zone) { try $0.forgetLog(through: damage.revision) }
+            metrics.foundDamagedLog()
+            options.logger.error("\(damage.warning)", metadata: ["zone": "\(zone)"])
+            return try await committer.answer(request, zone: zone).body
+        }
     }
 
     /// Answers requests as one group, in their order: at least the first.

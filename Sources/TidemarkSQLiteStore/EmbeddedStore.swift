@@ -34,6 +34,8 @@ public final class EmbeddedStore: SyncService {
     private let handler: SyncHandler
     private let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
+    private let metrics: ServerMetrics
+    private let warn: @Sendable (String) -> Void
     private let pulls: Pulls
 
     /// Opens a zone's file, and adopts it when it is not a zone yet.
@@ -51,6 +53,7 @@ public final class EmbeddedStore: SyncService {
     ///   - limits: The bounds on requests and answers.
     ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
     ///   - metrics: Told of every commit.
+    ///   - warn: Told what the operator should know of the file, in words.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
     ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` when the file is no database or cannot
     ///   be written.
@@ -64,10 +67,12 @@ public final class EmbeddedStore: SyncService {
         renames: [ColumnRename] = [],
         limits: Limits = .standard,
         now: (@Sendable () -> Int64)? = nil,
-        metrics: ServerMetrics = ServerMetrics()
+        metrics: ServerMetrics = ServerMetrics(),
+        warn: @escaping @Sendable (String) -> Void = { _ in }
     ) throws {
         StatementJournals.keepInMemory
         (self.path, self.limits) = (path, limits)
+        (self.metrics, self.warn) = (metrics, warn)
         let fanOut = FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
         let announcements = Announcements(fanOut)
@@ -119,7 +124,17 @@ public final class EmbeddedStore: SyncService {
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try check(zone)
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
-        return try await committer.answer(ZoneRequest(.sync, body: body), zone: zone).body
+        let request = ZoneRequest(.sync, body: body)
+        do {
+            return try await committer.answer(request, zone: zone).body
+        } catch let damage as DamagedLog {
+            try await file.committing { transaction, _ in
+                try transaction.forgetLog(through: damage.revision)
+            }
+            metrics.foundDamagedLog()
+            warn(damage.warning)
+            return try await committer.answer(request, zone: zone).body
+        }
     }
 
     /// Answers requests as one group, in their order: at least the first.

@@ -31,9 +31,7 @@ extension IntegrationTests {
             let made = try await workshop.tidemark(
                 "snapshot",
                 workshop.path("music.sqlite"),
-                workshop.path("shipped.sqlite"),
-                "--policy",
-                "artists=columns"
+                workshop.path("shipped.sqlite")
             )
             #expect(made.status == 0, "\(made.errors)")
             #expect(made.output.contains("at revision 2"))

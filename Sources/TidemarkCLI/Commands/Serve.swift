@@ -260,7 +260,7 @@ struct Serve: AsyncParsableCommand {
 
     private func open(_ logger: Logger) async throws -> Opened {
         let limits = limits
-        guard let store else { return try await openFile(limits) }
+        guard let store else { return try await openFile(limits, logger) }
         var options = PostgresStore.Options(address: store, newEpoch: UUID())
         options.filePath = try file.map { try Self.existing($0) }
         options.schemaSQL = try schema.map { try Self.text(of: $0) }
@@ -284,7 +284,7 @@ struct Serve: AsyncParsableCommand {
         return Opened(service: opened, lines: lines) { await opened.close() }
     }
 
-    private func openFile(_ limits: Limits) async throws -> Opened {
+    private func openFile(_ limits: Limits, _ logger: Logger) async throws -> Opened {
         let store = try EmbeddedStore(
             path: try zonePath(),
             schemaSQL: try schema.map { try Self.text(of: $0) },
@@ -293,7 +293,8 @@ struct Serve: AsyncParsableCommand {
             excluding: Set(exclude),
             policies: try policies.read(),
             renames: try renames(),
-            limits: limits
+            limits: limits,
+            warn: { logger.error("\($0)") }
         )
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
         if !store.skippedTables.isEmpty {

@@ -17,7 +17,9 @@ struct Verify: AsyncParsableCommand {
             conflicts.
 
             A zone's file, the server's, is compared with its own books: which row is wrong cannot be told, since the tables are the \
-            truth. With --repair the rows as they are become the books, and every device takes over what differs when it syncs.
+            truth. The rows as they are become the books, and every device takes over what differs when it syncs. The log \
+            is compared with the hashes that commits left, entry by entry: --repair takes a log with damaged entries away up to the last of \
+            them, and devices that are behind it take a snapshot.
 
             Exit codes: 0 all is right, or was repaired; 1 something differs.
             """
@@ -47,6 +49,10 @@ struct Verify: AsyncParsableCommand {
         var server: Fingerprint?
         var isServerReached: Bool
         var records: [Verification.Record] = []
+        /// Entries of a zone's log that are damaged.
+        var damagedEntries: [ZoneVerification.DamagedEntry] = []
+        /// The latest revision in a zone's log, where that is later than the zone's.
+        var logEnd: Int64?
         var isRepaired = false
         var roundTrips = 0
         var bytesSent = 0
@@ -55,7 +61,7 @@ struct Verify: AsyncParsableCommand {
 
         var isRight: Bool {
             isRepaired
-                || records.isEmpty && (expected == nil || computed == nil || expected == computed)
+                || records.isEmpty && damagedEntries.isEmpty && logEnd == nil && (expected == nil || computed == nil || expected == computed)
         }
     }
 
@@ -79,6 +85,8 @@ struct Verify: AsyncParsableCommand {
             expected: found.expected,
             computed: found.computed,
             isServerReached: false,
+            damagedEntries: found.damagedEntries,
+            logEnd: found.logEnd > found.revision ? found.logEnd : nil,
             isRepaired: repair
         )
     }
@@ -121,6 +129,14 @@ struct Verify: AsyncParsableCommand {
         if report.isServerReached {
             Terminal.line("server  \(report.server?.hex ?? "not known")")
         }
+        for entry in report.damagedEntries {
+            Terminal.line(
+                "log     revision \(entry.revision) is damaged, of \(entry.tables.joined(separator: ", "))"
+            )
+        }
+        if let end = report.logEnd {
+            Terminal.line("log     reaches revision \(end), after the zone's \(report.revision)")
+        }
         for record in report.records {
             let columns = record.columns.joined(separator: ", ")
             Terminal.line(
@@ -136,14 +152,26 @@ struct Verify: AsyncParsableCommand {
         Terminal.line(verdict(report))
     }
 
+    private func zoneVerdict(_ report: Report) -> String {
+        var parts: [String] = []
+        if let expected = report.expected, expected != report.computed {
+            parts.append(
+                "rows changed behind the triggers' back, which ones is not known; devices take them over as they are when they sync"
+            )
+        }
+        if !report.damagedEntries.isEmpty || report.logEnd != nil {
+            parts.append(
+                report.isRepaired
+                    ? "the log is repaired; devices that are behind it take a snapshot"
+                    : "the log is damaged, the rows are not; --repair takes it away up to there"
+            )
+        }
+        return parts.isEmpty ? "all is right" : parts.joined(separator: "\n")
+    }
+
     private func verdict(_ report: Report) -> String {
         let count = report.records.count
-        guard report.kind == "device" else {
-            guard report.expected != report.computed else { return "all is right" }
-            return report.isRepaired
-                ? "the rows are what counts now; devices take over what differs when they sync"
-                : "rows changed behind the triggers' back; which ones is not known"
-        }
+        guard report.kind == "device" else { return zoneVerdict(report) }
         guard count > 0 else {
             if !report.isServerReached, !report.isRight {
                 return "rows are wrong; the server, which knows which, was not reached"

@@ -10,6 +10,15 @@ extension PostgresTransaction {
         try pg.scanning { try compactLog(to: horizon) }
     }
 
+    /// Takes away a log whose entry of a revision is damaged, up to that.
+    func forgetLog(through revision: Int64) throws {
+        if state.horizon < revision { try compact(to: revision) }
+        try pg.query(
+            "UPDATE tidemark.revision SET body = '' WHERE zone = $1 AND revision = $2::bigint",
+            [zoneName, "\(revision)"]
+        )
+    }
+
     private func compactLog(to horizon: Int64) throws {
         let range = [zoneName, "\(state.horizon)", "\(horizon)"]
         for table in schema.tables.compactMap({ table($0.name) }) {

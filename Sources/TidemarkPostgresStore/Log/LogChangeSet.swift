@@ -138,11 +138,14 @@ extension PostgresTransaction {
         let rows = try pg.query(
             """
             SELECT revision, bytes, whole, ids, CASE WHEN bytes <= $6::bigint
-                OR $7::boolean AND bytes = octet_length(body) THEN body END
+                OR $7::boolean AND bytes = octet_length(body) THEN body END, device, chain, previous
             FROM (
-                SELECT revision, whole, ids, body, sum(octet_length(body)) OVER (ORDER BY revision) AS bytes
+                SELECT *, sum(octet_length(body)) OVER (ORDER BY revision) AS bytes
                 FROM (
-                    SELECT r.revision, v.body AS whole, v.ids, r.body FROM tidemark.revision AS r
+                    SELECT r.revision, v.body AS whole, v.ids, r.body, r.device, r.chain, coalesce(p.chain,
+                        CASE WHEN r.revision - 1 <= z.adopted THEN '' END) AS previous
+                    FROM tidemark.revision AS r JOIN tidemark.zone AS z ON z.zone = r.zone
+                    LEFT JOIN tidemark.revision AS p ON p.zone = r.zone AND p.revision = r.revision - 1
                     LEFT JOIN tidemark.verdict AS v ON v.zone = r.zone AND v.id = r.id AND v.device = $4
                     WHERE r.zone = $1 AND r.revision > $2::bigint AND r.revision <= $3::bigint
                     ORDER BY r.revision LIMIT $5::int
@@ -160,10 +163,29 @@ extension PostgresTransaction {
             guard bodies.isEmpty && missed.bringsFirst || fits else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
+            guard row.integer(0) == reached + 1, Self.isAuthentic(row) else {
+                throw DamagedLog(revision: reached + 1)
+            }
             let copy = AuthorsCopy(whole: row[2], ids: row[3], logged: row[4])
             bodies.append(try copy.render())
-            reached = row.integer(0) ?? reached
+            reached += 1
         }
-        return CatchUp(bodies: bodies, revision: reached, hasMore: false)
+        // What came first may have been more than fits, so that nothing else was read.
+        let isCut = rows.count == 1 && rows[0].integer(1) ?? 0 > missed.bytesMax
+        guard reached == missed.through || isCut else { throw DamagedLog(revision: reached + 1) }
+        return CatchUp(bodies: bodies, revision: reached, hasMore: reached < missed.through)
+    }
+
+    /// Whether a row of ``catchUp(_:)`` has the change set that was committed, as far as its hash
+    /// can tell.
+    private static func isAuthentic(_ row: PostgresRows.Row) -> Bool {
+        guard let body = row[4], let previous = row[7] else { return row[4]?.isEmpty == false }
+        return row.text(6)
+            == RecentChangeSet.chain(
+                after: previous,
+                revision: row.integer(0) ?? 0,
+                device: row[5],
+                body: body
+            )
     }
 }

@@ -17,7 +17,7 @@ extension OpenDatabase {
     func giveIdentities() throws -> Bool {
         try pg.execute(Bookkeeping.sinceIdentities)
         guard try pg.text("SELECT has_identities FROM tidemark.served") == "f",
-            let record = try ServedRecord.load(pg, policies: options.policies)
+            let record = try ServedRecord.load(pg)
         else { return false }
         let outer = try pg.text("SHOW lock_timeout") ?? "0"
         try pg.execute("SAVEPOINT identities; SET LOCAL lock_timeout = \(Self.patience)")

@@ -70,6 +70,7 @@ struct OpenDatabase {
             for table in served.tables.values { try pg.execute(CaptureTriggers.function(table)) }
         }
         for zone in options.zones { try add(zone, served) }
+        try requireLatest()
         if options.isRestored { try renewEpochs() }
         try checkSearchPath(isNew: !isServed)
         return Opened(served: served, made: opened.1, policyChanges: policyChanges)
@@ -294,6 +295,26 @@ struct OpenDatabase {
             ON CONFLICT DO NOTHING
             """,
             [zone, options.newEpoch.uuidString.lowercased()]
+        )
+    }
+
+    /// Refuses a zone whose log has later revisions than it says: no commit could get a number.
+    private func requireLatest() throws {
+        let behind = try pg.query(
+            """
+            SELECT z.zone, z.revision, max(r.revision) FROM tidemark.zone AS z
+            JOIN tidemark.revision AS r ON r.zone = z.zone AND r.revision > z.revision
+            GROUP BY z.zone, z.revision ORDER BY z.zone LIMIT 1
+            """
+        ).map { ($0.text(0), $0.text(1), $0.text(2)) }.first
+        guard let (zone, revision, log) = behind else { return }
+        throw TidemarkError(
+            .fileDamaged,
+            "The zone \(zone) says that it is at revision \(revision), but its log reaches \(log).",
+            fix: """
+                UPDATE tidemark.zone SET revision = \(log) WHERE zone = \
+                \(SQLText.literal(zone)); or put a backup back.
+                """
         )
     }
 

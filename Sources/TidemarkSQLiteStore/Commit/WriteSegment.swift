@@ -74,19 +74,21 @@ extension ZoneTransaction: PlannableTransaction {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT revision, device, body, \(RevisionText.restLength)
-                    FROM tidemark_revision AS r WHERE revision > max(?,
-                        (SELECT revision FROM tidemark_zone) - \(Self.recentMax)) ORDER BY revision DESC
+                    SELECT \(LogEntry.columns)
+                    FROM tidemark_revision AS r \(LogEntry.previousEntry) WHERE r.revision > max(?,
+                        (SELECT revision FROM tidemark_zone) - \(Self.recentMax)) ORDER BY r.revision DESC
                     """
             ),
             arguments: [revision]
         )
         var bytes = 0
         // What is not whole in its row is too much to be read in advance.
-        while bytes < Self.recentBytesMax, let row = try rows.next(), row[3] as Int? == nil {
-            let recent = PlanFacts.Recent(device: row[1], body: row[2])
-            facts.recent[row[0]] = recent
-            bytes += recent.body.utf8.count
+        while bytes < Self.recentBytesMax, let row = try rows.next(), row["rest"] as Int? == nil {
+            let entry = try LogEntry(row, in: db)
+            bytes += entry.body.utf8.count
+            // What is damaged is met by the one who is behind it, and dealt with there.
+            guard entry.isAuthentic else { continue }
+            facts.recent[entry.revision] = .init(device: entry.device, body: entry.body)
         }
     }
 

@@ -60,6 +60,19 @@ package struct ZoneTransaction: StoreTransaction {
         )
     }
 
+    /// The latest revision as the zone says, and as its log has it.
+    static func ends(in db: Database) throws -> (zone: Int64, log: Int64) {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT revision, coalesce((SELECT max(revision) FROM tidemark_revision), 0)
+                FROM tidemark_zone
+                """
+        )
+        guard let row else { throw notAZone }
+        return (row[0], row[1])
+    }
+
     static let notAZone = TidemarkError(
         .unusableFile,
         "The file is not a zone.",

@@ -1,5 +1,6 @@
 import GRDB
 import TidemarkCore
+import TidemarkServer
 import TidemarkSQLite
 
 /// Compaction: what only devices far behind would need goes away; they take a snapshot instead.
@@ -59,6 +60,19 @@ extension ZoneTransaction {
             arguments: [horizon]
         )
         try db.execute(sql: "UPDATE tidemark_zone SET horizon = ?", arguments: [horizon])
+    }
+
+    /// Takes away a log whose entry of a revision is damaged, up to that.
+    func forgetLog(through revision: Int64) throws {
+        if try zone().horizon < revision { try compact(to: revision) }
+        try db.execute(
+            sql: "UPDATE tidemark_revision SET body = '' WHERE revision = ?",
+            arguments: [revision]
+        )
+        try db.execute(
+            sql: "DELETE FROM tidemark_revision_rest WHERE revision = ?",
+            arguments: [revision]
+        )
     }
 
     private func forgetGone(_ table: SyncedTable, _ horizon: Int64) throws {

@@ -146,9 +146,8 @@ extension ZoneTransaction {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT r.revision, r.body, v.body AS whole, v.ids,
-                        \(RevisionText.restLength) AS rest FROM tidemark_revision AS r
-                    LEFT JOIN tidemark_verdict AS v ON v.id = r.id AND v.device = ?
+                    SELECT \(LogEntry.columns), v.body AS whole, v.ids
+                    FROM tidemark_revision AS r \(LogEntry.previousEntry) LEFT JOIN tidemark_verdict AS v ON v.id = r.id AND v.device = ?
                     WHERE r.revision > ? AND r.revision <= ? ORDER BY r.revision
                     """
             ),
@@ -156,15 +155,15 @@ extension ZoneTransaction {
         )
         var (bodies, bytes, reached) = ([String](), 0, missed.after)
         while let row = try rows.next() {
-            let (beginning, rest) = (row["body"] as String, row["rest"] as Int?)
-            if !missed.bringsFirst, beginning.utf8.count + (rest ?? 0) > missed.bytesMax {
+            let (beginning, rest) = (row["body"] as String?, row["rest"] as Int?)
+            if !missed.bringsFirst, (beginning?.utf8.count ?? 0) + (rest ?? 0) > missed.bytesMax {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
-            let copy = AuthorsCopy(
-                whole: row["whole"],
-                ids: row["ids"],
-                logged: try RevisionText.whole(beginning, rest, of: row["revision"], in: db)
-            )
+            let entry = try LogEntry(row, in: db)
+            guard entry.revision == reached + 1, entry.isAuthentic else {
+                throw DamagedLog(revision: reached + 1)
+            }
+            let copy = AuthorsCopy(whole: row["whole"], ids: row["ids"], logged: entry.body)
             let body = try copy.render()
             bytes += body.utf8.count
             if planted(PlantedBug.countsRevisionThatDidNotFit) { reached = row["revision"] }
@@ -175,6 +174,7 @@ extension ZoneTransaction {
             bodies.append(body)
             reached = row["revision"]
         }
-        return CatchUp(bodies: bodies, revision: max(reached, missed.after), hasMore: false)
+        guard reached >= missed.through else { throw DamagedLog(revision: reached + 1) }
+        return CatchUp(bodies: bodies, revision: reached, hasMore: false)
     }
 }

@@ -75,9 +75,8 @@ package struct ReadRecent {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
-                    SELECT r.revision, r.device, r.chain, r.body, f.fingerprint,
-                        \(RevisionText.restLength) AS rest
-                    FROM tidemark_revision AS r
+                    SELECT \(LogEntry.columns), f.fingerprint
+                    FROM tidemark_revision AS r \(LogEntry.previousEntry)
                     LEFT JOIN tidemark_fingerprint AS f ON f.revision = r.revision AND f.shape = ?
                     WHERE r.revision BETWEEN ? AND ? ORDER BY r.revision DESC
                     """
@@ -86,17 +85,22 @@ package struct ReadRecent {
         )
         var (run, bytes) = ([RecentChangeSet](), 0)
         while let row = try rows.next() {
-            let (beginning, rest) = (row["body"] as String, row["rest"] as Int?)
-            bytes += beginning.utf8.count + (rest ?? 0)
+            let (beginning, rest) = (row["body"] as String?, row["rest"] as Int?)
+            bytes += (beginning?.utf8.count ?? 0) + (rest ?? 0)
             // Compaction has taken the body away.
-            guard bytes <= bytesMax, !beginning.isEmpty else { break }
+            guard bytes <= bytesMax, beginning?.isEmpty == false else { break }
+            let entry = try LogEntry(row, in: db)
+            // The transaction that answers instead says what became of it.
+            guard entry.revision == range.upperBound - Int64(run.count), entry.isAuthentic else {
+                break
+            }
             run.append(
                 RecentChangeSet(
-                    revision: row["revision"],
-                    device: row["device"],
+                    revision: entry.revision,
+                    device: entry.device,
                     fingerprint: (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:)),
-                    chain: row["chain"],
-                    body: try RevisionText.whole(beginning, rest, of: row["revision"], in: db)
+                    chain: entry.chain,
+                    body: entry.body
                 )
             )
         }

@@ -60,6 +60,7 @@ package struct ZoneAdoption {
                 arguments: [name, epoch, first, first, first]
             )
         }
+        try Self.requireLatest(db)
         if isRestored, !isNew {
             try db.execute(
                 sql:
@@ -73,6 +74,17 @@ package struct ZoneAdoption {
         if !policyChanges.isEmpty { try ZonePolicies.write(after, in: db) }
         self.schema = SyncSchema(tables: schema.tables, policies: after, history: history)
         skipped = introspection.skipped
+    }
+
+    /// Refuses a zone whose log has later revisions than it says: no commit could get a number.
+    private static func requireLatest(_ db: Database) throws {
+        let (zone, log) = try ZoneTransaction.ends(in: db)
+        guard zone < log else { return }
+        throw TidemarkError(
+            .fileDamaged,
+            "The file says that it is at revision \(zone), but its log reaches \(log).",
+            fix: "`tidemark verify FILE --repair` has it go on from \(log); or put a backup back."
+        )
     }
 
     private static let nothingToServe = TidemarkError(

@@ -100,6 +100,11 @@ extension MetricDefinition {
         .counter,
         help: "Groups whose transaction failed; their requests were answered with the error."
     )
+    static let damagedLogs = MetricDefinition(
+        "tidemark_damaged_log_entries_total",
+        .counter,
+        help: "Entries of a log that were found damaged; the log up to each was taken away."
+    )
     static let cacheHits = MetricDefinition(
         "tidemark_cache_hits_total",
         .counter,

@@ -9,9 +9,8 @@ public struct ServerMetrics: Sendable {
     /// Every metric there is: the one table of them.
     public static let definitions: [MetricDefinition] = [
         .pushes, .conflicts, .repeats, .refusals, .requests, .inFlight, .memory, .memoryRefusals,
-        .lag,
-        .waiting, .groupSize, .commits, .failedCommits, .cacheHits, .cacheMisses, .sharedHits,
-        .sharedMisses, .listeners,
+        .lag, .waiting, .groupSize, .commits, .failedCommits, .damagedLogs, .cacheHits,
+        .cacheMisses, .sharedHits, .sharedMisses, .listeners,
         .build,
     ]
 
@@ -29,6 +28,7 @@ public struct ServerMetrics: Sendable {
     private let conflicts: Counter
     private let repeats: Counter
     private let failedCommits: Counter
+    private let damagedLogs: Counter
     private let lag: Recorder
     private let groupSize: Recorder
     private let commits: Timer
@@ -50,6 +50,7 @@ public struct ServerMetrics: Sendable {
         (sharedHits, sharedMisses) = (counter(.sharedHits), counter(.sharedMisses))
         (pushes, conflicts) = (counter(.pushes), counter(.conflicts))
         (repeats, failedCommits) = (counter(.repeats), counter(.failedCommits))
+        damagedLogs = counter(.damagedLogs)
         lag = Recorder(label: MetricDefinition.lag.name, factory: factory)
         groupSize = Recorder(label: MetricDefinition.groupSize.name, factory: factory)
         commits = Timer(label: MetricDefinition.commits.name, factory: factory)
@@ -59,6 +60,9 @@ public struct ServerMetrics: Sendable {
             factory: factory
         ).set(1)
     }
+
+    /// An entry of a log was found damaged.
+    public func foundDamagedLog() { damagedLogs.increment() }
 
     /// So many requests more, or fewer, are being answered.
     public func inFlight(changedBy count: Int) { inFlight.change(by: count) }

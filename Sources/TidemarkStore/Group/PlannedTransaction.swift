@@ -79,6 +79,9 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         (start, isUndoable, plan.requests) = (nil, true, plan.requests + 1)
         do {
             return .success(try body())
+        } catch is DamagedLog {
+            // The request that met it is told in its turn, and no other.
+            throw NotPlain()
         } catch let error as TidemarkError {
             guard isUndoable else { throw NotPlain() }
             if let start { (plan, state) = start }

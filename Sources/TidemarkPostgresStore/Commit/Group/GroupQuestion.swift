@@ -102,10 +102,12 @@ struct GroupQuestion: Sendable {
             ),
             PostgresStatement(
                 """
-                SELECT revision, device, body FROM (
-                    SELECT r.revision, r.device, r.body,
+                SELECT revision, device, body, chain, previous FROM (
+                    SELECT r.revision, r.device, r.body, r.chain, p.chain AS previous,
                         sum(octet_length(r.body)) OVER (ORDER BY r.revision) AS bytes
-                    FROM tidemark.revision AS r WHERE r.zone = $1 AND r.revision > $2::bigint
+                    FROM tidemark.revision AS r LEFT JOIN tidemark.revision AS p
+                        ON p.zone = r.zone AND p.revision = r.revision - 1
+                    WHERE r.zone = $1 AND r.revision > $2::bigint
                         AND r.revision <= $2::bigint + \(Self.revisionsMax)
                 ) AS b WHERE bytes <= \(Self.bytesMax) ORDER BY revision
                 """,
@@ -153,7 +155,17 @@ struct GroupFacts {
         }
         for kept in results[1].map({ KeptVerdict($0) }) { verdicts[kept.id] = kept.verdict }
         for row in results[2].map({ $0 }) {
-            recent[row.integer(0) ?? 0] = PlanFacts.Recent(device: row[1], body: row.text(2))
+            let revision = row.integer(0) ?? 0
+            let entry = RecentChangeSet(
+                revision: revision,
+                device: row[1],
+                fingerprint: nil,
+                chain: row.text(3),
+                body: row.text(2)
+            )
+            // What is damaged is met by whoever is behind it, and dealt with there.
+            guard row[4].map(entry.follows) ?? true else { continue }
+            recent[revision] = PlanFacts.Recent(device: entry.device, body: entry.body)
         }
         for row in results[3].map({ $0 }) {
             fingerprints[row.integer(0) ?? 0] = row[1].flatMap(Fingerprint.init(hex:))
