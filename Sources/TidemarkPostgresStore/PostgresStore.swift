@@ -38,8 +38,9 @@ public final class PostgresStore: SyncService {
         /// The database came back from a backup, so what devices know of its later revisions is
         /// void: the zones go on as other histories.
         public var isRestored = false
-        /// Conflict policies to change, by table and by `table.column`; the database keeps them, and
-        /// all others stay as they are. They begin as `reject`.
+        /// Conflict policies to change, by table and by `table.column`.
+        ///
+        /// The database keeps them, and all others stay as they are. They begin as `reject`.
         public var policies: [String: ConflictPolicy] = [:]
         /// The bounds on requests and answers.
         public var limits = Limits.standard

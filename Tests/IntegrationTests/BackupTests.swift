@@ -52,7 +52,10 @@ extension IntegrationTests {
             try await pushed
             try await workshop.sync("b.sqlite")
             // The server goes on, and is then put back to the last backup.
-            try await workshop.sqlite3("b.sqlite", "UPDATE player SET name = 'Anne' WHERE id = 'p1'")
+            try await workshop.sqlite3(
+                "b.sqlite",
+                "UPDATE player SET name = 'Anne' WHERE id = 'p1'"
+            )
             try await workshop.sync("b.sqlite", "a.sqlite")
             try await server.stopped()
             try FileManager.default.removeItem(atPath: workshop.path("zone.sqlite"))
@@ -88,10 +91,18 @@ extension IntegrationTests {
             try await workshop.sqlite3("a.sqlite", "INSERT INTO team (name) VALUES ('Lübeck')")
             try await workshop.sync("a.sqlite")
             let truth = try await workshop.digest(server.url)
-            let made = try await workshop.tidemark("backup", server.url, workshop.path("rows.sqlite"))
+            let made = try await workshop.tidemark(
+                "backup",
+                server.url,
+                workshop.path("rows.sqlite")
+            )
             #expect(made.status == 0, "\(made.errors)")
             #expect(made.output.contains("5 row(s)") && made.output.contains("at revision 2"))
-            #expect(made.output.contains("serve \(workshop.path("rows.sqlite")) --policy player=columns"))
+            #expect(
+                made.output.contains(
+                    "serve \(workshop.path("rows.sqlite")) --policy player=columns"
+                )
+            )
             #expect(try await workshop.digest("rows.sqlite") == truth)
             #expect(
                 try await workshop.sqlite3(
@@ -115,7 +126,9 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `a backup overwrites nothing, and copies only what a server serves`() async throws {
+        @Test func `a backup overwrites nothing, and copies only what a server serves`()
+            async throws
+        {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             func backup(_ from: String, _ out: String) async throws -> Program.Result {
@@ -184,7 +197,8 @@ extension IntegrationTests {
             _ = try await holder.line(with: "held")
             try await workshop.join(server, "a.sqlite")
             #expect(
-                try workshop.files(with: "a.sqlite.") == ["a.sqlite.\(ids[1])", "a.sqlite.notes"].sorted()
+                try workshop.files(with: "a.sqlite.")
+                    == ["a.sqlite.\(ids[1])", "a.sqlite.notes"].sorted()
             )
             try await holder.finished()
             try await server.stopped()

@@ -27,7 +27,9 @@ extension IntegrationTests {
                 #expect(said.errors.contains(". is a folder"), "\(said.errors)")
             }
             let text = workshop.path("text.sqlite")
-            for command in [["serve", text] + listen, ["device", "sync", text], ["verify", text]] {
+            for command in [
+                ["serve", text] + listen, ["device", "sync", text], ["verify", text],
+            ] {
                 let said = try await workshop.startTidemark(command).finished()
                 #expect(said.errors.contains("not a SQLite database"), "\(said.errors)")
             }
@@ -65,7 +67,11 @@ extension IntegrationTests {
             #expect(help.contains("5 another process") && !help.contains("Misplaced"))
         }
 
-        @Test(.enabled(if: geteuid() != 0 || FileManager.default.fileExists(atPath: "/usr/bin/setpriv")))
+        @Test(
+            .enabled(
+                if: geteuid() != 0 || FileManager.default.fileExists(atPath: "/usr/bin/setpriv")
+            )
+        )
         func `what this user may not read or write is not taken for absent or for a broken disk`()
             async throws
         {
@@ -100,7 +106,10 @@ extension IntegrationTests {
                     ofItemAtPath: workshop.path("media")
                 )
             }
-            try manager.setAttributes([.posixPermissions: 0o755], ofItemAtPath: workshop.folder.path)
+            try manager.setAttributes(
+                [.posixPermissions: 0o755],
+                ofItemAtPath: workshop.folder.path
+            )
             for file in ["a.sqlite", "zone.sqlite"] {
                 try manager.setAttributes(
                     [.posixPermissions: 0o444],

@@ -63,7 +63,8 @@ extension IntegrationTests {
             try await Self.stop(server)
         }
 
-        @Test func `rule 4: a served file that was moved and is put back has all that was committed`()
+        @Test
+        func `rule 4: a served file that was moved and is put back has all that was committed`()
             async throws
         {
             let (workshop, server) = try await Self.workshop()

@@ -10,14 +10,17 @@ extension IntegrationTests {
             CREATE TABLE player (id INTEGER PRIMARY KEY, name TEXT);
             """
 
-        private static func serve(_ workshop: Workshop, _ options: String...) async throws -> Server {
+        private static func serve(_ workshop: Workshop, _ options: String...) async throws -> Server
+        {
             let listen = ["--listen", "127.0.0.1:0"]
             return try await workshop.serve(
                 ["serve", workshop.path("zone.sqlite")] + options + listen
             )
         }
 
-        private static func policies(_ workshop: Workshop, _ source: String) async throws -> [String] {
+        private static func policies(_ workshop: Workshop, _ source: String) async throws
+            -> [String]
+        {
             let shown = try await workshop.tidemark("schema", source).output
             return shown.split(separator: "\n").map(String.init).filter { $0.contains("policy") }
         }
@@ -67,7 +70,9 @@ extension IntegrationTests {
             try await second.stopped()
         }
 
-        @Test func `a policy or an exclusion of what there is not, and a file without tables, are refused`()
+        @Test
+        func
+            `a policy or an exclusion of what there is not, and a file without tables, are refused`()
             async throws
         {
             let workshop = try Workshop()

@@ -13,7 +13,9 @@ import TidemarkPostgresStore
         at revision: Int64,
         creating key: String? = nil
     ) async throws -> ErrorCode? {
-        let set = key.map { #"{"note":{"create":["\#($0)"],"attributes":{"\#($0)":{"text":"t"}}}}"# }
+        let set = key.map {
+            #"{"note":{"create":["\#($0)"],"attributes":{"\#($0)":{"text":"t"}}}}"#
+        }
         let body = #"{"maxRevision":\#(revision),"device":"z","changeSets":[\#(set ?? "")]}"#
         do {
             _ = try await store.sync(zone: "main", body: Array(body.utf8))

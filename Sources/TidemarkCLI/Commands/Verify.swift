@@ -61,7 +61,8 @@ struct Verify: AsyncParsableCommand {
 
         var isRight: Bool {
             isRepaired
-                || records.isEmpty && damagedEntries.isEmpty && logEnd == nil && (expected == nil || computed == nil || expected == computed)
+                || records.isEmpty && damagedEntries.isEmpty && logEnd == nil
+                    && (expected == nil || computed == nil || expected == computed)
         }
     }
 

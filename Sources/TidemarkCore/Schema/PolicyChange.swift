@@ -15,6 +15,7 @@ extension SyncSchema {
     /// What `wanted` changes in the policies of this schema.
     ///
     /// - Parameter wanted: Policies by table, and by `table.column`.
+    /// - Returns: The changes, by name.
     /// - Throws: `invalidArgument` when one is of what the schema does not have.
     public func changes(to wanted: [String: ConflictPolicy]) throws(TidemarkError)
         -> [PolicyChange]

@@ -13,8 +13,12 @@ extension PostgresTransaction {
     /// Takes away a log whose entry of a revision is damaged, up to that.
     func forgetLog(through revision: Int64) throws {
         if state.horizon < revision { try compact(to: revision) }
+        // Nor is its hash to be trusted, by which the next entry would be judged.
         try pg.query(
-            "UPDATE tidemark.revision SET body = '' WHERE zone = $1 AND revision = $2::bigint",
+            """
+            UPDATE tidemark.revision SET body = '', chain = ''
+            WHERE zone = $1 AND revision = $2::bigint
+            """,
             [zoneName, "\(revision)"]
         )
     }

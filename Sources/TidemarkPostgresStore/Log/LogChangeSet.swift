@@ -142,8 +142,8 @@ extension PostgresTransaction {
             FROM (
                 SELECT *, sum(octet_length(body)) OVER (ORDER BY revision) AS bytes
                 FROM (
-                    SELECT r.revision, v.body AS whole, v.ids, r.body, r.device, r.chain, coalesce(p.chain,
-                        CASE WHEN r.revision - 1 <= z.adopted THEN '' END) AS previous
+                    SELECT r.revision, v.body AS whole, v.ids, r.body, r.device, r.chain, coalesce(
+                        nullif(p.chain, ''), CASE WHEN r.revision - 1 <= z.adopted THEN '' END) AS previous
                     FROM tidemark.revision AS r JOIN tidemark.zone AS z ON z.zone = r.zone
                     LEFT JOIN tidemark.revision AS p ON p.zone = r.zone AND p.revision = r.revision - 1
                     LEFT JOIN tidemark.verdict AS v ON v.zone = r.zone AND v.id = r.id AND v.device = $4

@@ -78,7 +78,9 @@ package struct ScratchFolder: Sendable {
         let (parent, stem) = (file.deletingLastPathComponent().path, file.lastPathComponent + ".")
         do {
             for name in try FileManager.default.contentsOfDirectory(atPath: parent)
-            where name.hasPrefix(stem) && UUID(uuidString: String(name.dropFirst(stem.count))) != nil {
+            where name.hasPrefix(stem)
+                && UUID(uuidString: String(name.dropFirst(stem.count))) != nil
+            {
                 let folder = "\(parent)/\(name)"
                 let other = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
                 guard other >= 0 else { continue }

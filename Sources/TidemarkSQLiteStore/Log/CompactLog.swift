@@ -65,8 +65,9 @@ extension ZoneTransaction {
     /// Takes away a log whose entry of a revision is damaged, up to that.
     func forgetLog(through revision: Int64) throws {
         if try zone().horizon < revision { try compact(to: revision) }
+        // Nor is its hash to be trusted, by which the next entry would be judged.
         try db.execute(
-            sql: "UPDATE tidemark_revision SET body = '' WHERE revision = ?",
+            sql: "UPDATE tidemark_revision SET body = '', chain = '' WHERE revision = ?",
             arguments: [revision]
         )
         try db.execute(

@@ -10,7 +10,7 @@ struct LogEntry {
     let device: String?
     /// The hash of the history up to here; empty in what versions wrote that had none.
     let chain: String
-    /// The hash of the history before; nil when the entry before is gone.
+    /// The hash of the history before; nil when it is not known.
     let previous: String?
     /// The change set, JSON; empty when compaction has taken it away.
     let body: String
@@ -19,7 +19,8 @@ struct LogEntry {
     /// ``previousEntry``.
     static let columns = """
         r.revision, r.device, r.chain, r.body, \(RevisionText.restLength) AS rest,
-        coalesce(p.chain, iif(r.revision - 1 <= (SELECT adopted FROM tidemark_zone), '', NULL)) AS previous
+        coalesce(nullif(p.chain, ''),
+            iif(r.revision - 1 <= (SELECT adopted FROM tidemark_zone), '', NULL)) AS previous
         """
     /// Joins the entry before.
     static let previousEntry =

@@ -103,7 +103,7 @@ struct GroupQuestion: Sendable {
             PostgresStatement(
                 """
                 SELECT revision, device, body, chain, previous FROM (
-                    SELECT r.revision, r.device, r.body, r.chain, p.chain AS previous,
+                    SELECT r.revision, r.device, r.body, r.chain, nullif(p.chain, '') AS previous,
                         sum(octet_length(r.body)) OVER (ORDER BY r.revision) AS bytes
                     FROM tidemark.revision AS r LEFT JOIN tidemark.revision AS p
                         ON p.zone = r.zone AND p.revision = r.revision - 1
