@@ -3,12 +3,14 @@
 # CONFIG=release builds and runs the demo optimised; tests are always debug builds.
 # WORLDS=100000 simulates as many worlds, instead of 2,000.
 # KILLS=10000 makes `make kills` end so many processes; SEED=2 chooses others of them.
+# FILES=1000 makes `make damage-fuzz` damage so many files, from SEED on.
 
 CONFIG ?= debug
 # Without the index, which only editors read: it would take a quarter of the build's processor time.
 BUILD := swift build --disable-index-store
 WORLDS ?= 2000
 KILLS ?= 1000
+FILES ?= 200
 SEED ?= 29
 STAGE := Scripts/stage.sh
 # PostgreSQL of the tests' own, gone when they end; a test that needs a Redis starts one.
@@ -19,7 +21,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build build-tests release test verify lint format bench kills node-kills demo demo-postgres demo-verify prove clean
+.PHONY: help setup setup-tests build build-tests release test verify lint format bench kills damage-fuzz node-kills demo demo-postgres demo-verify prove clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +71,9 @@ bench: setup ## Measure every job beside the engine underneath, on both stores
 
 kills: build-tests ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
 	@TIDEMARK_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) $(TESTS) --filter '\bKillTests'
+
+damage-fuzz: build-tests ## Damage the pages of FILES device files (200), and crash or hang nothing
+	@TIDEMARK_DAMAGE=$(FILES) TIDEMARK_DAMAGE_SEED=$(SEED) $(TESTS) --filter DamageFuzzTests
 
 node-kills: build-tests ## End nodes, backends and PostgreSQL KILLS times (1000), and lose nothing
 	@TIDEMARK_NODE_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) $(TESTS) --filter NodeKillTests

@@ -168,7 +168,11 @@ public final class EmbeddedStore: SyncService {
         return try await file.reading { db in
             let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
             guard let row else { throw ZoneTransaction.notAZone }
-            return ZoneRevision(zone: zone, epoch: row["epoch"], revision: row["revision"])
+            return try ZoneRevision(
+                zone: zone,
+                epoch: row.value("epoch"),
+                revision: row.value("revision")
+            )
         }
     }
 

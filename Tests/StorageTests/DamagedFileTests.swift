@@ -140,4 +140,178 @@ import TidemarkTestSupport
         let error = await #expect(throws: TidemarkError.self) { try await bench.rescueDevice() }
         #expect(error?.code == .fileDamaged)
     }
+
+    @Test(arguments: [
+        "tidemark_device", "tidemark_state", "tidemark_changeset", "tidemark_outbox",
+        "tidemark_after", "tidemark_base", "tidemark_idmap", "tidemark_temporary", "tidemark_kept",
+        "tidemark_kept_record", "tidemark_conflict", "tidemark_conflict_record",
+        "tidemark_capture", "tidemark_capture_team", "sqlite_sequence",
+    ])
+    func `case 32: records that read as NULLs end in a typed error, and never in a crash`(
+        table: String
+    ) async throws {
+        let bench = try await StorageBench.joined()
+        try await bench.edit("UPDATE team SET name = 'mine' WHERE id = 1")
+        try bench.writeOutside("UPDATE team SET name = 'theirs' WHERE id = 1")
+        try await bench.sync()
+        try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
+        bench.losesAnswer = true
+        await #expect(throws: TidemarkError.self) { try await bench.sync() }
+        bench.losesAnswer = false
+        try await bench.close()
+        // Not drained yet: another program wrote it.
+        let other = try bench.device.database("device.sqlite")
+        try await other.write { try $0.execute(sql: "UPDATE team SET points = 9 WHERE id = 2") }
+        try other.close()
+        try bench.makeNulls(of: table)
+        for _ in 0..<2 { try await expectTyped(table) { try await bench.sync() } }
+        try await expectTyped(table) { _ = try await bench.engine?.status() }
+        try await expectTyped(table) { _ = try await bench.engine?.conflicts() }
+        bench.drop(.device)
+        try await expectTyped(table) {
+            try await bench.rescueDevice()
+            try await bench.sync()
+        }
+    }
+
+    /// Runs something that works, or says in a typed way that the file is damaged.
+    private func expectTyped(_ table: String, _ work: () async throws -> Void) async throws {
+        do {
+            try await work()
+        } catch let error as TidemarkError {
+            #expect(
+                [.fileDamaged, .unusableFile].contains(error.code) || error.recovery != .permanent,
+                "\(table): \(error)"
+            )
+        }
+    }
+
+    /// What is lost of a change set that waits, beside the entry of the index by which it is found.
+    enum Loss: String, CaseIterable {
+        case nothing
+        case records = "DELETE FROM tidemark_outbox"
+    }
+
+    @Test(arguments: Loss.allCases)
+    func `case 32: a sync that the file cannot keep ends after a bounded number of rounds`(
+        loss: Loss
+    ) async throws {
+        let bench = try await StorageBench.joined()
+        try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
+        // Drains what was captured.
+        _ = try await bench.engine?.checkRows()
+        try await bench.close()
+        // The index by which a change set is found has another id, as by a flipped bit.
+        let file = try bench.device.database("device.sqlite")
+        try await file.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE spare (id TEXT UNIQUE);
+                    INSERT INTO spare (rowid, id) SELECT seq, 'x' FROM tidemark_changeset;
+                    PRAGMA writable_schema = ON;
+                    UPDATE sqlite_schema SET rootpage = (
+                        SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_spare_1')
+                    WHERE name = 'sqlite_autoindex_tidemark_changeset_1';
+                    PRAGMA writable_schema = OFF;
+                    """
+            )
+            if loss != .nothing { try db.execute(sql: loss.rawValue) }
+        }
+        try file.close()
+        try bench.writeOutside("UPDATE team SET points = 5 WHERE id = 2")
+        let error = await #expect(throws: TidemarkError.self) { try await bench.sync() }
+        #expect(error?.code == .fileDamaged, "\(error?.description ?? "")")
+    }
+
+    @Test func `case 32: what the server can tell is not rescued from a damaged file`() async throws
+    {
+        let bench = try await StorageBench.joined()
+        try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
+        try await bench.close()
+        let file = try bench.device.database("device.sqlite")
+        try await file.write { db in
+            try db.execute(
+                sql: """
+                    UPDATE tidemark_device SET fitted_local = '<' || substr(fitted_local, 2),
+                        fitted_schema = '<', schema = '<', fingerprint = '<', rebuilt = '<',
+                        open_laps = '<', time = -1, overruled = -1
+                    """
+            )
+        }
+        try file.close()
+        try await bench.rescueDevice()
+        try await bench.sync()
+        #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 1)
+    }
+
+    @Test(arguments: ["tidemark_after_insert_team", "tidemark_outbox", "tidemark_capture_team"])
+    func `case 32: a damaged entry of the schema does not keep what waits from being rescued`(
+        entry: String
+    ) async throws {
+        let bench = try await StorageBench.joined()
+        try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
+        try await bench.close()
+        let file = try bench.device.database("device.sqlite")
+        try await file.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    PRAGMA writable_schema = ON;
+                    UPDATE sqlite_schema SET sql = replace(sql, 'CREATE', 'CRE<TE')
+                    WHERE name = '\(entry)';
+                    """
+            )
+            #expect(db.changesCount == 1)
+        }
+        try file.close()
+        try await bench.rescueDevice()
+        try await bench.sync()
+        #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 1)
+    }
+
+    @Test func `case 32: a change set whose text is damaged is no rescue, and is named`()
+        async throws
+    {
+        let bench = try await StorageBench.joined()
+        try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
+        bench.losesAnswer = true
+        await #expect(throws: TidemarkError.self) { try await bench.sync() }
+        bench.losesAnswer = false
+        try await bench.close()
+        let file = try bench.device.database("device.sqlite")
+        let id = try await file.write { db in
+            try db.execute(sql: "UPDATE tidemark_changeset SET wire = '<' || substr(wire, 2)")
+            return try String.fetchOne(db, sql: "SELECT id FROM tidemark_changeset") ?? "none"
+        }
+        try file.close()
+        let error = await #expect(throws: TidemarkError.self) { try await bench.rescueDevice() }
+        #expect(error?.code == .fileDamaged)
+        #expect(error?.message.contains(id) == true, "\(error?.description ?? "")")
+    }
+
+    @Test(arguments: [true, false])
+    func `case 32: a new row whose outbox entry is lost is found by verify, and sent again`(
+        hasBase: Bool
+    ) async throws {
+        let bench = try await StorageBench.joined()
+        try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
+        // Drains what was captured.
+        _ = try await bench.engine?.checkRows()
+        try await bench.close()
+        let file = try bench.device.database("device.sqlite")
+        try await file.write { db in
+            try db.execute(
+                sql: "DELETE FROM tidemark_outbox; DELETE FROM tidemark_changeset"
+            )
+            if !hasBase { try db.execute(sql: "DELETE FROM tidemark_base") }
+        }
+        try file.close()
+        try await bench.reopen()
+        let found = try await bench.engine?.verify().records ?? []
+        #expect(found.map(\.difference) == [.unsent])
+        #expect(found.map(\.table) == ["team"])
+        _ = try await bench.engine?.verify(repairing: true)
+        try await bench.sync()
+        #expect(try await bench.engine?.verify().records == [])
+        #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 1)
+    }
 }

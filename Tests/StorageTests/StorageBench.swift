@@ -191,6 +191,25 @@ final class StorageBench {
         try device.replace("device.sqlite", with: bytes)
     }
 
+    /// Makes the records on a table's root page read as NULLs.
+    func makeNulls(of table: String) throws {
+        let file = try device.database("device.sqlite")
+        let (root, size) = try file.read { db in
+            (
+                try Int.fetchOne(
+                    db,
+                    sql: "SELECT rootpage FROM sqlite_schema WHERE name = ?",
+                    arguments: [table]
+                ) ?? 0,
+                try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 4_096
+            )
+        }
+        try file.close()
+        var bytes = device.contents(of: "device.sqlite") ?? []
+        PageDamage.makeNulls(of: &bytes, page: root, pageSize: size)
+        try device.replace("device.sqlite", with: bytes)
+    }
+
     /// What `tidemark device rescue` does, on the disk in memory.
     func rescueDevice() async throws {
         try device.replace("damaged.sqlite", with: device.contents(of: "device.sqlite"))
@@ -210,7 +229,7 @@ final class StorageBench {
                 now: Date(timeIntervalSince1970: 1_700_000_000),
                 newID: { UUID() }
             ).join(device: UUID(), server: place.server, zone: place.zone)
-            try RescueOutbox(
+            _ = try RescueOutbox(
                 db: db,
                 damagedPath: damaged,
                 now: Date(timeIntervalSince1970: 1_700_000_000),

@@ -80,6 +80,19 @@ import Testing
         #expect(deadHomes([home], in: [(source, text)]).map(\.path) == [shell])
     }
 
+    @Test func `a subscript of a row is reported where files are read, and nowhere else`() {
+        let bad = SwiftText(
+            "let a = row[\"a\"]\nlet b = rows[0][\"b\"]\nlet c = row?[0]\nlet d = $0[1] as Int\n"
+        )
+        let device = "Sources/Tidemark/Sample.swift"
+        #expect(lines(trappingReads(device, bad)) == [1, 2, 3, 4])
+        #expect(trappingReads("Sources/TidemarkCLI/Sample.swift", bad).isEmpty)
+        let good = SwiftText(
+            "let a: Int = try row.value(\"a\")\nlet b = [\"a\"] + list[0]\n// row[0]\n"
+        )
+        #expect(trappingReads(device, good).isEmpty)
+    }
+
     @Test func `a mark of unfinished work is reported`() {
         #expect(lines(unfinishedMarks("Makefile", "a\n# TO" + "DO: b\n")) == [2])
         #expect(unfinishedMarks("a.sh", "mktemp XX" + "XXXX").isEmpty)

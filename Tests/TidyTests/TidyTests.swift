@@ -43,6 +43,10 @@ import Testing
         report(swift.flatMap(unexplainedTry) + swift.flatMap(emptyCatches))
     }
 
+    @Test func `no value of a row is read in a way that can end the process`() {
+        report(swift.flatMap(trappingReads))
+    }
+
     @Test func `nothing depends on one machine`() {
         report(files.flatMap { machinePaths($0.path, $0.text) })
     }

@@ -22,10 +22,17 @@ struct AnswerCheck {
     ) -> TidemarkError {
         TidemarkError(
             .invalidResponse,
-            "The server's answer cannot be applied: \(reason)",
+            "\(inapplicableWords): \(reason)",
             fix: "Nothing was changed, and what waits is kept. Compare versions and tables.",
             place: place
         )
+    }
+
+    private static let inapplicableWords = "The server's answer cannot be applied"
+
+    /// Whether an error says that an answer does not fit this file: then one of the two is wrong.
+    static func isInapplicable(_ error: TidemarkError) -> Bool {
+        error.code == .invalidResponse && error.message.hasPrefix(inapplicableWords)
     }
 
     /// Whether an error of SQLite is about what was to be written, not about the disk or the file.
@@ -249,7 +256,11 @@ struct AnswerCheck {
         }
         throw Self.inapplicable(
             reason,
-            place: .init(changeSet: row["ord"], table: row["tbl"], key: row["key"])
+            place: try .init(
+                changeSet: row.value("ord"),
+                table: row.value("tbl"),
+                key: row.value("key")
+            )
         )
     }
 }

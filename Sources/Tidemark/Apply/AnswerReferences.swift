@@ -26,8 +26,12 @@ struct AnswerReferences {
             ),
             arguments: [ord]
         )
-        let written = Set(rows.filter { $0["written"] }.map { $0["tbl"] as String })
-        let deleted = Set(rows.filter { $0["deleted"] }.map { $0["tbl"] as String })
+        let written = try Set(
+            rows.filter { try $0.value("written") }.map { try $0.value("tbl") as String }
+        )
+        let deleted = try Set(
+            rows.filter { try $0.value("deleted") }.map { try $0.value("tbl") as String }
+        )
         for table in schema.tables {
             for reference in table.references {
                 guard let parent = schema.byName[reference.parent] else { continue }
@@ -83,7 +87,7 @@ struct AnswerReferences {
         }
         throw AnswerCheck.inapplicable(
             "A record would refer to one that is not there.",
-            place: .init(table: table.name, key: row["key"])
+            place: try .init(table: table.name, key: row.value("key"))
         )
     }
 }

@@ -54,7 +54,7 @@ struct AnswerEnvelope {
             ),
             arguments: [staging.outline]
         )
-        guard let row, let revision = row["revision"] as Int64? else {
+        guard let row, let revision = try row.value("revision") as Int64? else {
             throw TidemarkError(
                 .invalidResponse,
                 "The answer is not Tidemark's.",
@@ -62,7 +62,7 @@ struct AnswerEnvelope {
                     "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
             )
         }
-        guard row["epoch"] as String? == file.epoch, revision >= file.revision else {
+        guard try row.value("epoch") as String? == file.epoch, revision >= file.revision else {
             throw TidemarkError(
                 .epochMismatch,
                 "The server's history is another than this file's.",
@@ -70,9 +70,9 @@ struct AnswerEnvelope {
             )
         }
         maxRevision = revision
-        hasMore = row["more"]
-        (changeSets, overruled) = (row["sets"], row["overruled"])
-        (schema, echoesIds) = (row["schema"], row["ids"])
+        hasMore = try row.value("more")
+        (changeSets, overruled) = try (row.value("sets"), row.value("overruled"))
+        (schema, echoesIds) = try (row.value("schema"), row.value("ids"))
         guard !hasMore || revision > file.revision else {
             throw TidemarkError(
                 .invalidResponse,
@@ -80,7 +80,7 @@ struct AnswerEnvelope {
                 fix: "Nothing was changed. Compare the versions of both sides."
             )
         }
-        fingerprint = (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:))
+        fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
     }
 }
 
@@ -117,13 +117,13 @@ struct AnsweredSets {
         var (stream, foreign): ([Int], [Int]) = ([], [])
         var next = requested + 1
         for row in rows {
-            let isOwn: Bool = row["own"]
-            if row["conflict"] as Bool {
-                if isOwn { refused.append((row["ord"], row["id"])) }
+            let isOwn: Bool = try row.value("own")
+            if try row.value("conflict") as Bool {
+                if isOwn { try refused.append((row.value("ord"), row.value("id"))) }
                 continue
             }
-            let revision = row["revision"] as Int64? ?? 0
-            if isOwn { accepted.append((row["ord"], row["id"], revision)) }
+            let revision = try row.value("revision") as Int64? ?? 0
+            if isOwn { try accepted.append((row.value("ord"), row.value("id"), revision)) }
             guard revision > requested else { continue }
             if planted(PlantedBug.takesGaps) { next = revision }
             guard revision == next else {
@@ -134,8 +134,8 @@ struct AnsweredSets {
                 )
             }
             next += 1
-            stream.append(row["ord"])
-            if !isOwn { foreign.append(row["ord"]) }
+            try stream.append(row.value("ord"))
+            if !isOwn { try foreign.append(row.value("ord")) }
         }
         guard next - 1 == last else {
             throw TidemarkError(

@@ -250,7 +250,13 @@ struct ApplyResponse {
                     """
             ),
             arguments: [list]
-        ).map { .changedWhileEdited(table: $0["tbl"], key: $0["key"], isDeleted: $0["deleted"]) }
+        ).map {
+            try .changedWhileEdited(
+                table: $0.value("tbl"),
+                key: $0.value("key"),
+                isDeleted: $0.value("deleted")
+            )
+        }
     }
 
     /// Gives the device's own change sets what the server decided.

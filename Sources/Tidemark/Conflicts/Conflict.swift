@@ -72,18 +72,18 @@ public struct Conflict: Hashable, Sendable, Codable {
         guard !rows.isEmpty else { return [] }
         let (reasons, records) = (try reasons(db), try records(db))
         let after = try Dictionary(grouping: Row.fetchAll(db.cachedStatement(sql: afterSQL))) {
-            $0["id"] as String
+            try $0.value("id") as String
         }
-        return rows.map { row in
-            let id: String = row["id"]
+        return try rows.map { row in
+            let id: String = try row.value("id")
             return Conflict(
-                number: row["number"],
-                kind: Kind(rawValue: row["kind"]) ?? .refused,
+                number: try row.value("number"),
+                kind: try Kind(rawValue: row.value("kind")) ?? .refused,
                 id: id,
-                parked: row["parked"],
+                parked: try row.value("parked"),
                 reasons: reasons[id] ?? [],
                 records: records[id] ?? [],
-                after: (after[id] ?? []).map { $0["before"] }
+                after: try (after[id] ?? []).map { try $0.value("before") }
             )
         }
     }
@@ -106,15 +106,15 @@ public struct Conflict: Hashable, Sendable, Codable {
                     """
             )
         )
-        return Dictionary(grouping: rows) { $0["id"] as String }.mapValues {
-            $0.map { row in
-                let columns: String? = row["columns"]
+        return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
+            try $0.map { row in
+                let columns: String? = try row.value("columns")
                 return Reason(
-                    table: row["tbl"] as String? ?? "",
-                    key: row["key"],
+                    table: try row.value("tbl") as String? ?? "",
+                    key: try row.value("key"),
                     columns: columns?.split(separator: "\n").map(String.init) ?? [],
-                    rule: row["rule"] as String? ?? "",
-                    message: row["message"] as String? ?? ""
+                    rule: try row.value("rule") as String? ?? "",
+                    message: try row.value("message") as String? ?? ""
                 )
             }
         }
@@ -126,15 +126,15 @@ public struct Conflict: Hashable, Sendable, Codable {
                 sql: "SELECT * FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key"
             )
         )
-        return Dictionary(grouping: rows) { $0["id"] as String }.mapValues {
-            $0.map { row in
+        return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
+            try $0.map { row in
                 Record(
-                    table: row["tbl"],
-                    key: row["key"],
-                    operation: row["operation"],
-                    base: row["base"],
-                    mine: row["mine"],
-                    theirs: row["theirs"]
+                    table: try row.value("tbl"),
+                    key: try row.value("key"),
+                    operation: try row.value("operation"),
+                    base: try row.value("base"),
+                    mine: try row.value("mine"),
+                    theirs: try row.value("theirs")
                 )
             }
         }

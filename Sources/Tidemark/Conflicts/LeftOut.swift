@@ -29,8 +29,8 @@ struct LeftOut {
         let values = RowValues(db: db)
         var (absent, present) = ([Record](), [Record]())
         for row in rows {
-            guard let table = schema.byName[row["tbl"]] else { continue }
-            let (key, mine): (String, String?) = (row["key"], row["mine"])
+            guard let table = schema.byName[try row.value("tbl")] else { continue }
+            let (key, mine): (String, String?) = try (row.value("key"), row.value("mine"))
             if let current = try values.current(table, key: key) {
                 present.append(try record(table, key, current))
             } else {

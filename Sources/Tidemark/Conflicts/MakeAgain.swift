@@ -27,7 +27,7 @@ struct MakeAgain {
         )
         var keys: [String: String] = [:]
         for row in rows {
-            let (name, key): (String, String) = (row["tbl"], row["key"])
+            let (name, key): (String, String) = try (row.value("tbl"), row.value("key"))
             guard let table = schema.byName[name], let old = Int64(key),
                 try RowValues(db: db).current(table, key: key) == nil,
                 try isWanted(id, name, key, merged)

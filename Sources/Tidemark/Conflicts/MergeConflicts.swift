@@ -79,7 +79,7 @@ struct MergeConflicts {
                 """,
             arguments: [conflict.id]
         )
-        return row.map { Parked(id: $0["id"], merges: $0["merges"]) }
+        return try row.map { try Parked(id: $0.value("id"), merges: $0.value("merges")) }
     }
 
     private func ask(_ id: String) throws {

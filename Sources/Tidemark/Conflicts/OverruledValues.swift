@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import TidemarkCore
+import TidemarkSQLite
 
 /// Keeps values that lost by the policy of their column: in the conflicts, where they ask nobody
 /// for a decision, but can be restored.
@@ -40,12 +41,12 @@ struct OverruledValues {
         var events: [SyncEvent] = []
         for row in rows {
             events += try keep(
-                row["records"] as String? ?? "null",
+                try row.value("records") as String? ?? "null",
                 id: newID().uuidString.lowercased()
             )
             try db.execute(
                 sql: "UPDATE tidemark_device SET overruled = ?",
-                arguments: [row["number"] as Int64]
+                arguments: try [row.value("number") as Int64]
             )
         }
         return events

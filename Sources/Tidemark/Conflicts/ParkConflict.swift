@@ -25,7 +25,10 @@ struct ParkConflict {
                     """
             )
         )
-        let byOrd = Dictionary(uniqueKeysWithValues: told.map { ($0[0] as Int, $0[1] as String) })
+        let byOrd = try Dictionary(
+            told.map { try ($0.value(0) as Int, $0.value(1) as String) },
+            uniquingKeysWith: { first, _ in first }
+        )
         let reasons = refused.map { ($0.id, byOrd[$0.ord] ?? "[]") }
         let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
         return try park(

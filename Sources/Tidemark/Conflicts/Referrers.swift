@@ -74,7 +74,9 @@ extension Conflict {
         )
         var keys: [(parent: String, children: [String])] = []
         for row in rows {
-            let (parent, child): (String, String) = (row["parent"], row["child"])
+            let (parent, child): (String, String) = try (
+                row.value("parent"), row.value("child")
+            )
             if keys.last?.parent != parent { keys.append((parent, [])) }
             keys[keys.count - 1].children.append(child)
         }

@@ -86,11 +86,11 @@ package struct ResolveConflict {
             uniquingKeysWith: { $1 }
         )
         let decisions = try rows.compactMap { row -> RecordDecision? in
-            let (table, key): (String, String) = (row["tbl"], row["key"])
+            let (table, key): (String, String) = try (row.value("tbl"), row.value("key"))
             return try decide(row, byRecord["\(table) \(key)"])
         }
-        let leftOut = rows.filter { row in
-            let (table, key): (String, String) = (row["tbl"], row["key"])
+        let leftOut = try rows.filter { row in
+            let (table, key): (String, String) = try (row.value("tbl"), row.value("key"))
             return byRecord["\(table) \(key)"].map { $0.columns == nil } ?? false
         }
         try LeftOut(db: db).check(leftOut, beside: decisions, in: schema)
@@ -99,16 +99,16 @@ package struct ResolveConflict {
 
     private func decide(_ row: Row, _ merged: MergedRecord?) throws -> RecordDecision? {
         if let merged, merged.columns == nil { return nil }
-        guard let table = schema.byName[row["tbl"]] else {
+        guard let table = try schema.byName[row.value("tbl")] else {
             throw Self.invalid(
-                "The table \(row["tbl"] as String) is not synced any more.",
+                try "The table \(row.value("tbl") as String) is not synced any more.",
                 fix: "Accept the server's version; the change cannot be made again."
             )
         }
         let values = RowValues(db: db)
-        let (key, operation): (String, String) = (row["key"], row["operation"])
-        let mine = try (row["mine"] as String?).map { try values.decode($0) } ?? [:]
-        let base = try (row["base"] as String?).map { try values.decode($0) }
+        let (key, operation): (String, String) = try (row.value("key"), row.value("operation"))
+        let mine = try (row.value("mine") as String?).map { try values.decode($0) } ?? [:]
+        let base = try (row.value("base") as String?).map { try values.decode($0) }
         let isThere = try values.current(table, key: key) != nil
         if merged == nil { try requireColumns(of: mine, in: table, key) }
         let wanted = mine.merging(merged?.columns ?? [:]) { $1 }

@@ -15,7 +15,9 @@ struct RowValues {
             ),
             arguments: [image]
         )
-        return rows.reduce(into: [:]) { $0[$1["key"] as String] = $1["value"] as DatabaseValue }
+        return try rows.reduce(into: [:]) {
+            try $0[$1.value("key") as String] = $1.value("value") as DatabaseValue
+        }
     }
 
     /// The values of a record as its table has it now, apart from the key; nil when it is not

@@ -47,7 +47,13 @@ struct MapIdentities {
         ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
         return try Row.fetchAll(
             db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
-        ).map { Assigned(table: $0["tbl"], temporary: $0["temporary"], permanent: $0["permanent"]) }
+        ).map {
+            try Assigned(
+                table: $0.value("tbl"),
+                temporary: $0.value("temporary"),
+                permanent: $0.value("permanent")
+            )
+        }
     }
 
     /// Notes the assigned ids, and puts them wherever something waits or is parked.

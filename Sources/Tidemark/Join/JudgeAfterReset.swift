@@ -29,21 +29,21 @@ struct JudgeAfterReset {
         for table in schema.tables {
             for row in try changedRecords(of: table) {
                 if try isDone(row, table) {
-                    try forget(row["key"], of: table)
+                    try forget(row.value("key"), of: table)
                     continue
                 }
-                let id: String = row["id"]
+                let id: String = try row.value("id")
                 guard reasons[id] == nil, try isWaiting(id) else { continue }
-                let rule = ConflictRule(rawValue: row["rule"]) ?? .changed
-                reasons[id] = "[\(reason(rule, table, row["key"]).json)]"
+                let rule = try ConflictRule(rawValue: row.value("rule")) ?? .changed
+                reasons[id] = try "[\(reason(rule, table, row.value("key")).json)]"
             }
         }
         try removeEmpty()
         for table in schema.tables {
             for row in try parents?.changed(of: table) ?? [] {
-                let id: String = row["id"]
+                let id: String = try row.value("id")
                 guard reasons[id] == nil, try isWaiting(id) else { continue }
-                reasons[id] = "[\(reason(.changed, table, row["key"]).json)]"
+                reasons[id] = try "[\(reason(.changed, table, row.value("key")).json)]"
             }
         }
         let events = try ParkConflict(db: db, now: now).parkUnsent(reasons)
@@ -71,17 +71,20 @@ struct JudgeAfterReset {
                 SELECT operation, attributes FROM tidemark_outbox
                 WHERE tbl = ? AND key = ? AND seq >= ? ORDER BY seq
                 """,
-            arguments: [table.name, row["key"], firstWaiting]
+            arguments: try [table.name, row.value("key") as String, firstWaiting]
         )
         guard let last = changes.last else { return true }
-        let current: String? = row["current"]
-        if last["operation"] as String == Operation.delete.rawValue { return current == nil }
-        guard let current, !changes.contains(where: { $0["operation"] as String == "delete" })
+        let current: String? = try row.value("current")
+        if try last.value("operation") as String == Operation.delete.rawValue {
+            return current == nil
+        }
+        guard let current,
+            try !changes.contains(where: { try $0.value("operation") as String == "delete" })
         else {
             return false
         }
         var wanted = current
-        for attributes in changes.compactMap({ $0["attributes"] as String? }) {
+        for attributes in try changes.compactMap({ try $0.value("attributes") as String? }) {
             wanted = try Images.merged(wanted, attributes, in: db)
         }
         return wanted == current

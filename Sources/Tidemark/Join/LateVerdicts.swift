@@ -35,7 +35,7 @@ struct LateVerdicts {
                 SELECT a.ord, a.id FROM temp.tidemark_answered AS a
                 JOIN tidemark_changeset AS c ON c.id = a.id WHERE a.conflict ORDER BY a.ord
                 """
-        ).map { (ord: $0["ord"] as Int, id: $0["id"] as String) }
+        ).map { try (ord: $0.value("ord") as Int, id: $0.value("id") as String) }
         let events = try settleAccepted()
         return try events + ParkConflict(db: db, now: now).park(refused)
     }
@@ -63,15 +63,16 @@ struct LateVerdicts {
                 JOIN tidemark_changeset AS c ON c.id = a.id WHERE NOT a.conflict ORDER BY a.ord
                 """
         )
+        let numbers = try accepted.map { try $0.value("ord") as Int }
         var events: [SyncEvent] = accepted.isEmpty ? [] : [.sent(changeSets: accepted.count)]
-        events += try MapIdentities(db: db, schema: schema).map(accepted.map { $0["ord"] })
-        try RespellKeys(db: db, schema: schema).take(accepted.map { $0["ord"] })
+        events += try MapIdentities(db: db, schema: schema).map(numbers)
+        try RespellKeys(db: db, schema: schema).take(numbers)
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
         let (overruled, parking) = (
             OverruledValues(db: db, now: now), ParkConflict(db: db, now: now)
         )
         for verdict in accepted {
-            let (ord, id) = (verdict["ord"] as Int, verdict["id"] as String)
+            let (ord, id) = try (verdict.value("ord") as Int, verdict.value("id") as String)
             events += try overruled.keep(fromSet: ord, id: id)
             if !recall.asSent.contains(id) {
                 events += try parking.keepMissing(id: id, ord: ord, in: schema)

@@ -128,7 +128,9 @@ struct OfferAgain {
         for row in made {
             try db.execute(
                 sql: "INSERT INTO temp.tidemark_assigned VALUES (?, CAST(? AS INTEGER), ?)",
-                arguments: [row["tbl"], row["key"], try TemporaryIDs.next(db)]
+                arguments: try [
+                    row.value("tbl") as String, row.value("key") as String, TemporaryIDs.next(db),
+                ]
             )
         }
         try db.execute(
@@ -159,10 +161,10 @@ struct OfferAgain {
                 case .done:
                     try db.execute(
                         sql: "DELETE FROM tidemark_outbox WHERE seq = ? AND tbl = ? AND key = ?",
-                        arguments: [seq, table.name, row["key"]]
+                        arguments: try [seq, table.name, row.value("key") as String]
                     )
                 case .conflict(let rule):
-                    reasons.append(reason(rule, table, row["key"]))
+                    try reasons.append(reason(rule, table, row.value("key")))
                 }
             }
         }
@@ -203,9 +205,11 @@ struct OfferAgain {
     }
 
     private func outcome(of row: Row) throws -> Outcome {
-        let (before, current) = (row["before"] as String?, row["current"] as String?)
-        let attributes: String = row["attributes"] ?? "{}"
-        switch TidemarkCore.Operation(rawValue: row["operation"]) {
+        let (before, current) = try (
+            row.value("before") as String?, row.value("current") as String?
+        )
+        let attributes: String = try row.value("attributes") ?? "{}"
+        switch try TidemarkCore.Operation(rawValue: row.value("operation")) {
         case .create:
             guard let current else { return .offered }
             return try isDone(attributes, current) ? .done : .conflict(.exists)
@@ -247,7 +251,9 @@ struct OfferAgain {
     private func remember(_ row: Row, _ table: SyncedTable) throws {
         try db.execute(
             sql: "INSERT OR IGNORE INTO temp.tidemark_offered VALUES (?, ?, ?)",
-            arguments: [table.name, row["key"], row["current"] as String?]
+            arguments: try [
+                table.name, row.value("key") as String, row.value("current") as String?,
+            ]
         )
     }
 

@@ -1,5 +1,6 @@
 import GRDB
 import TidemarkCore
+import TidemarkSQLite
 
 /// What a server said to the question which of this device's change sets it knows.
 ///
@@ -45,8 +46,8 @@ package struct Recall: Sendable {
                 fix: "Nothing was changed. Compare the versions of both sides."
             )
         }
-        (epoch, changeSets, seen) = (row["epoch"], row["sets"], row["seen"])
-        overruled = row["overruled"]
+        (epoch, changeSets, seen) = try (row.value("epoch"), row.value("sets"), row.value("seen"))
+        overruled = try row.value("overruled")
         isAboutOther = known != epoch
         let ids = { (member: String) in
             try String.fetchSet(

@@ -6,87 +6,130 @@ import TidemarkSQLite
 /// Takes over what waits in a damaged file into one that has just joined the same zone: edits, the
 /// outbox, conflicts, the map of ids, and who the device is.
 ///
-/// The rows themselves come from the server, so it does not matter which of the damaged ones can
-/// be read. The outbox is taken over whole or not at all: half a change set must not be sent. The
-/// change sets keep their ids, so what the server has already is answered and not done again.
+/// Only what nobody else has comes from the damaged file; rows, schema, fingerprints and whatever
+/// else the server can tell are those of the new one. The outbox is taken over whole or not at
+/// all: half a change set must not be sent. The change sets keep their ids, so what the server has
+/// already is answered and not done again. At the end the new file makes a request, as its next
+/// sync would: what cannot be sent is no rescue.
 struct RescueOutbox {
     let db: Database
-    /// The damaged file, or better a copy of it.
+    /// A copy of the damaged file, which is written to.
     let damagedPath: String
     let now: Date
     let newID: () -> UUID
+    var limits = Limits.standard
 
     private static let outbox = [
         "tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after",
-        "tidemark_base", "tidemark_idmap", "tidemark_temporary",
     ]
-    /// What the snapshot says about the new file.
-    private static let ofTheNewFile: Set<String> = ["id", "epoch", "schema", "contact"]
     private static let conflicts = ["tidemark_conflict", "tidemark_conflict_record"]
+    /// What is lost without harm to what waits, and how people know it.
+    private static let dispensable = [
+        ("tidemark_idmap", "the permanent ids that earlier temporary ids became")
+    ]
 
     /// The server and zone that a damaged file has joined.
     static func membership(ofFileAt path: String) throws -> (server: String, zone: String) {
         var configuration = Configuration()
         configuration.readonly = true
-        return try typing(path) {
-            try DatabaseQueue(path: path, configuration: configuration).read { db in
-                try SyncEngine.membership(in: db)
+        configuration.prepareDatabase { try DamagedFile.tolerate(in: $0) }
+        return try typing("the table tidemark_device") {
+            let row = try DatabaseQueue(path: path, configuration: configuration).read {
+                try Row.fetchOne($0, sql: "SELECT server, zone FROM tidemark_device")
             }
+            guard let row else { throw RescuedContent.damaged("who the device is") }
+            return try (row.value("server"), row.value("zone"))
         }
     }
 
     /// Takes everything over, in one transaction of its own.
     ///
+    /// - Returns: What is lost, in words; mostly nothing.
     /// - Throws: ``TidemarkCore/TidemarkError`` that names the part of the damaged file which
     ///   cannot be read; then nothing was taken over.
-    func takeOver() throws {
-        try db.execute(sql: "ATTACH ? AS damaged", arguments: [damagedPath])
-        let outcome = Swift.Result {
-            try Self.typing(damagedPath) {
-                try Transaction.withoutForeignKeys(db) { try copyAll() }
+    func takeOver() throws -> [String] {
+        var lost: [String] = []
+        try Self.typing("the file") {
+            try DamagedFile(db: db, path: damagedPath).attached {
+                try Transaction.withoutForeignKeys(db) { lost = try copyAll() }
             }
+            try RescuedContent(db: db).proveUsable(limits: limits, now: now, newID: newID)
         }
-        try db.execute(sql: "DETACH damaged")
-        try outcome.get()
+        return lost
     }
 
-    private func copyAll() throws {
+    private func copyAll() throws -> [String] {
         let file = try DeviceFile(db)
-        let epoch = try String.fetchOne(db, sql: "SELECT epoch FROM damaged.tidemark_device")
         try EngineConnection.prepare(db, schema: file.schema)
-        for table in Self.outbox + Self.conflicts { try copy(table) }
-        try copy("tidemark_capture")
+        for table in Self.outbox + Self.conflicts + ["tidemark_capture"] { try copy(table) }
         for table in file.schema.tables { try copy(CaptureTables.shadow(table)) }
-        try keepIdentity()
+        var lost: [String] = []
+        for (table, words) in Self.dispensable where try !isCopied(table) { lost.append(words) }
+        let content = RescuedContent(db: db)
+        try content.check(schema: file.schema)
+        let epoch = try RescuedIdentity(db: db).take()
         try DrainCapture(db: db, schema: file.schema).drain(
             boundaries: [],
             now: now,
             newID: newID
         )
+        try content.nameBases()
         // In another history what waits is judged with the next sync, which first asks the server
         // what it knows of it; until then its bases stay those of the old history.
         if let epoch, epoch != file.epoch {
-            return try db.execute(sql: "UPDATE tidemark_device SET epoch = ?", arguments: [epoch])
+            try db.execute(sql: "UPDATE tidemark_device SET epoch = ?", arguments: [epoch])
+            return lost
         }
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: file.schema)
             try pending.refreshBase()
             try pending.replay()
         }
+        return lost
+    }
+
+    /// Copies a table that can be done without; false when it cannot be read.
+    private func isCopied(_ table: String) throws -> Bool {
+        do {
+            try db.inSavepoint {
+                try copy(table)
+                return .commit
+            }
+            return true
+        } catch let error as TidemarkError where error.code == .fileDamaged {
+            return false
+        }
     }
 
     /// Copies the rows of a table of bookkeeping, of the columns that both files know.
     private func copy(_ table: String) throws {
-        let known = try columns(of: table, in: "main")
-        let there = Set(try columns(of: table, in: "damaged"))
-        let shared = known.filter(there.contains)
-        guard !shared.isEmpty else { return }
-        let (name, list) = (SQLText.name(table), SQLText.names(shared))
-        try db.execute(sql: "DELETE FROM main.\(name)")
-        try db.execute(
-            sql:
-                "INSERT INTO main.\(name) (\(list)) SELECT \(list) FROM damaged.\(name) NOT INDEXED"
+        try Self.typing("the table \(table)") {
+            let known = try columns(of: table, in: "main")
+            let there = Set(try columns(of: table, in: "damaged"))
+            let shared = known.filter(there.contains)
+            guard !shared.isEmpty else { return try requireAbsent(table) }
+            let (name, list) = (SQLText.name(table), SQLText.names(shared))
+            try db.execute(sql: "DELETE FROM main.\(name)")
+            try db.execute(
+                sql:
+                    "INSERT INTO main.\(name) (\(list)) SELECT \(list) FROM damaged.\(name) NOT INDEXED"
+            )
+        }
+    }
+
+    /// A table that is not there at all is an older version's file, or one whose entry of the
+    /// schema is damaged.
+    private func requireAbsent(_ table: String) throws {
+        let isUnreadable = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT count(*) FILTER (WHERE tbl_name = ?1 OR name = ?1) > 0
+                    OR count(*) FILTER (WHERE name IN ('tidemark_device', 'tidemark_outbox')) < 2
+                FROM damaged.sqlite_schema
+                """,
+            arguments: [table]
         )
+        guard isUnreadable == false else { throw RescuedContent.damaged("the table \(table)") }
     }
 
     private func columns(of table: String, in file: String) throws -> [String] {
@@ -97,38 +140,14 @@ struct RescueOutbox {
         )
     }
 
-    /// The new file is the same device, and goes on counting where the damaged one was.
-    private func keepIdentity() throws {
-        let there = Set(try columns(of: "tidemark_device", in: "damaged"))
-        let own = try columns(of: "tidemark_device", in: "main")
-            .filter { there.contains($0) && !Self.ofTheNewFile.contains($0) }
-        let list = SQLText.names(own)
-        // The snapshot's rows have been seen, too.
-        let clock = try DeviceClock.read(db)
-        try db.execute(
-            sql:
-                "UPDATE tidemark_device SET (\(list)) = (SELECT \(list) FROM damaged.tidemark_device)"
-        )
-        try DeviceClock.store(clock, in: db)
-        try db.execute(
-            sql: """
-                UPDATE sqlite_sequence SET seq = max(sqlite_sequence.seq, d.seq)
-                FROM damaged.sqlite_sequence AS d WHERE d.name = sqlite_sequence.name
-                """
-        )
-    }
-
-    private static func typing<Result>(_ path: String, _ work: () throws -> Result) throws -> Result
+    private static func typing<Result>(_ what: String, _ work: () throws -> Result) throws -> Result
     {
         do {
             return try work()
         } catch let error as DatabaseError where error.isAboutContent {
-            throw TidemarkError(
-                .fileDamaged,
-                "What waits in the file cannot be read either: \(error.message ?? "it is damaged").",
-                fix:
-                    "Try `sqlite3 FILE .recover`, or join anew with `tidemark device join` and keep the file."
-            )
+            throw RescuedContent.damaged(what, because: error.message)
+        } catch let error where error is RowDecodingError || error is DecodingError {
+            throw RescuedContent.damaged(what)
         }
     }
 }

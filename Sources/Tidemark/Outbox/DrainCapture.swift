@@ -25,6 +25,7 @@ struct DrainCapture {
         guard let range = try ReduceCapture.settled(schema, in: db) else { return }
         var clock = try DeviceClock.read(db)
         let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
+        guard last < .max else { throw TidemarkError.unreadable("The outbox") }
         let groups = TransactionGroups(db: db, schema: schema)
         for run in try groups.runs(in: range, boundaries: boundaries) {
             let sets = run.map { group in
@@ -41,6 +42,10 @@ struct DrainCapture {
         try Dependencies(db: db, schema: schema).note(from: last + 1)
         try DeviceClock.store(clock, in: db)
         try ReduceCapture.forget(range, schema: schema, in: db)
+        // Else each drain would make one more change set of it, for ever.
+        guard try ReduceCapture.pending(in: db) == nil else {
+            throw TidemarkError.unreadable("The list of captured changes")
+        }
         if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
     }
 

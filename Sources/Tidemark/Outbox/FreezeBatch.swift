@@ -31,8 +31,8 @@ extension FreezeChangeSets {
         )
         var left = min(bytes, Self.togetherMax)
         while let row = try sizes.next() {
-            let (seq, size) = (row[0] as Int64, row[1] as Int)
-            try refuseLargeValues(of: seq, among: sets, longest: row[2] ?? 0)
+            let (seq, size) = try (row.value(0) as Int64, row.value(1) as Int)
+            try refuseLargeValues(of: seq, among: sets, longest: row.value(2) ?? 0)
             if size >= Self.longMin {
                 let before = sets.prefix { $0.seq < seq }
                 return before.isEmpty
@@ -68,11 +68,11 @@ extension FreezeChangeSets {
             arguments: batch.seqs
         )
         let tables = schema.tables + schema.difference.unknownTables
-        let (touched, known) = (
-            Set(first.map { $0[0] as String }), Set(tables.map(\.name))
+        let (touched, known) = try (
+            Set(first.map { try $0.value(0) as String }), Set(tables.map(\.name))
         )
-        if let row = first.first(where: { !known.contains($0[0]) }) {
-            let (gone, seq) = (row[0] as String, row[1] as Int64)
+        if let row = try first.first(where: { try !known.contains($0.value(0)) }) {
+            let (gone, seq) = try (row.value(0) as String, row.value(1) as Int64)
             throw TidemarkError(
                 .serverBehind,
                 "The zone has no table \(gone) any more, or not yet.",
@@ -141,7 +141,10 @@ extension FreezeChangeSets {
             ),
             arguments: batch.seqs
         )
-        return Dictionary(uniqueKeysWithValues: rows.map { ($0[0] as Int64, $0[1] as String) })
+        return try Dictionary(
+            rows.map { try ($0.value(0) as Int64, $0.value(1) as String) },
+            uniquingKeysWith: { first, _ in first }
+        )
     }
 
     private static func envelope(_ set: Waiting, after: [Int64: String]) -> [String] {

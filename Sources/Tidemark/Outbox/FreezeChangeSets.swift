@@ -59,6 +59,8 @@ struct FreezeChangeSets {
                 rest.prefix { $0.wire == nil && $0.epoch == epoch },
                 bytes: limits.outgoingBytesTarget - outgoing.text.count
             )
+            // Numbers that are out of order would give a batch of none, for ever.
+            guard !batch.sets.isEmpty else { throw TidemarkError.unreadable("The outbox") }
             for set in try freeze(batch) {
                 try append(set, to: &outgoing)
                 outgoing.hasFresh = true
@@ -79,14 +81,14 @@ struct FreezeChangeSets {
             ),
             arguments: [countMax]
         ).map { row in
-            let wire = (row["wire"] as String?).map {
-                Wire(beginning: $0, rest: row["rest"] ?? 0)
+            let wire = try (row.value("wire") as String?).map {
+                try Wire(beginning: $0, rest: row.value("rest") ?? 0)
             }
             return Waiting(
-                seq: row["seq"],
-                id: row["id"],
-                epoch: row["epoch"],
-                time: row["time"],
+                seq: try row.value("seq"),
+                id: try row.value("id"),
+                epoch: try row.value("epoch"),
+                time: try row.value("time"),
                 wire: wire
             )
         }

@@ -29,14 +29,14 @@ extension FreezeChangeSets {
         )
         let rows = try Row.fetchCursor(statement, arguments: [seq, charactersMax])
         while try rows.next() != nil {
-            let row = RowTexts(statement)
-            let table = String(decoding: row[0], as: UTF8.self)
+            let texts = RowTexts(statement)
+            let table = String(decoding: texts[0], as: UTF8.self)
             let unserved = schema.difference.unservedColumns[table, default: []].map(\.name)
-            guard let excess = bound.excess(in: row[2], unsent: Set(unserved)) else { continue }
+            guard let excess = bound.excess(in: texts[2], unsent: Set(unserved)) else { continue }
             let place = TidemarkError.Place(
                 id: sets.first { $0.seq == seq }?.id,
                 table: table,
-                key: String(decoding: row[1], as: UTF8.self)
+                key: String(decoding: texts[1], as: UTF8.self)
             )
             throw bound.refusal(excess, at: place)
         }

@@ -96,9 +96,12 @@ struct TransactionGroups {
             ),
             arguments: [list]
         )
-        return Dictionary(
+        return try Dictionary(
             uniqueKeysWithValues: rows.map { row in
-                (row["segment"] as Int, Reach(back: row["back"], previous: row["previous"]))
+                try (
+                    row.value("segment") as Int,
+                    Reach(back: row.value("back"), previous: row.value("previous"))
+                )
             }
         )
     }

@@ -92,7 +92,7 @@ struct RepairRows {
             .invalidResponse,
             "The server sent a row that was not asked for.",
             fix: "Nothing was changed. Check the URL, and that nobody is in between.",
-            place: .init(table: row["tbl"], key: row["key"])
+            place: try .init(table: row.value("tbl"), key: row.value("key"))
         )
     }
 
@@ -134,14 +134,14 @@ struct RepairRows {
                     """,
                 arguments: [table.name]
             ).compactMap { row -> Verification.Record? in
-                let columns = try columns(row["mine"], row["theirs"])
+                let columns = try columns(row.value("mine"), row.value("theirs"))
                 let difference: Verification.Record.Difference =
-                    row["surplus"] ? .surplus : row["here"] ? .changed : .missing
+                    try row.value("surplus") ? .surplus : row.value("here") ? .changed : .missing
                 // A range has rows that are equal, too.
                 guard difference != .changed || !columns.isEmpty else { return nil }
                 return Verification.Record(
                     table: table.name,
-                    key: row["key"],
+                    key: try row.value("key"),
                     difference: difference,
                     columns: difference == .changed ? columns : []
                 )

@@ -65,6 +65,9 @@ package struct RowComparison: Sendable {
         (self.acceptsDeletion, self.hasOtherHistory) = (acceptsDeletion, hasOtherHistory)
     }
 
+    /// The rounds after which rows are taken from a snapshot; 2^53 rows need 14 at 16 ways.
+    private static let roundsMax = 64
+
     /// Whether every range has been asked for.
     var isDone: Bool { open?.isEmpty == true }
 
@@ -87,6 +90,15 @@ package struct RowComparison: Sendable {
                 now: environment.now(),
                 newID: environment.newID
             )
+            if open == nil, replaces {
+                // Nobody else has them, so they are no rows to be replaced.
+                try UnsentRows(db: db, schema: file.schema).captureAgain()
+                try DrainCapture(db: db, schema: file.schema).drain(
+                    boundaries: [],
+                    now: environment.now(),
+                    newID: environment.newID
+                )
+            }
             let ranges = try ConfirmedRows(db: db, file: file).whileAlone { try measure(db, file) }
             question = try ranges.map { try self.question($0, file) }
         }
@@ -194,7 +206,9 @@ package struct RowComparison: Sendable {
             report.fingerprint = answer.fingerprint
             report.expected = rows.file.fingerprint
         }
-        guard (open ?? []).count <= limits.repairRangesMax else {
+        // Each round divides all open ranges, unless a damaged table has a key twice.
+        guard (open ?? []).count <= limits.repairRangesMax, report.roundTrips <= Self.roundsMax
+        else {
             throw TidemarkError(
                 .snapshotRequired,
                 "More than \(limits.repairRangesMax) ranges of rows differ from the server's.",
@@ -282,16 +296,16 @@ struct ComparisonAnswer {
                 """,
             arguments: [text]
         )
-        guard let row, row["epoch"] as String? == file.epoch else {
+        guard let row, try row.value("epoch") as String? == file.epoch else {
             throw TidemarkError(
                 .invalidResponse,
                 "The answer about differing rows is not Tidemark's, or of another history.",
                 fix: "Nothing was changed; sync again."
             )
         }
-        revision = row["revision"]
-        fingerprint = (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:))
-        changeSet = row["changeSet"]
+        revision = try row.value("revision")
+        fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
+        changeSet = try row.value("changeSet")
         differing = try Int.fetchAll(
             db,
             sql: """

@@ -12,6 +12,9 @@ public struct Verification: Hashable, Sendable, Codable {
             case missing
             /// This file has it, the server does not.
             case surplus
+            /// This file has it under a temporary id, and nothing that waits sends it: what was
+            /// captured of it is lost. A repair captures it anew, as a new record.
+            case unsent
         }
 
         /// The table.

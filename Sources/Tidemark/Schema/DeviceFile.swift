@@ -43,24 +43,30 @@ package struct DeviceFile: Sendable {
         else {
             throw try Self.noDevice(db)
         }
-        (device, server, zone) = (row["device"], row["server"], row["zone"])
-        (epoch, contact, overruled) = (row["epoch"], row["contact"], row["overruled"])
-        fingerprint = (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:))
-        (fingerprintShape, checked) = (row["fingerprint_shape"], row["checked"])
-        revision =
-            try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state")) ?? 0
-        (served, renames) = (row["schema"], row["renames"])
-        (isStale, rebuilt) = (row["stale"], row["rebuilt"])
-        fitted = (row["fitted_local"], row["fitted_schema"])
+        (device, server, zone) = try (row.value("device"), row.value("server"), row.value("zone"))
+        (epoch, contact) = try (row.value("epoch"), row.value("contact"))
+        overruled = try row.value("overruled")
+        fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
+        (fingerprintShape, checked) = try (row.value("fingerprint_shape"), row.value("checked"))
+        let revision = try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT revision FROM tidemark_state")
+        )
+        // Without that row the triggers capture nothing, and no revision could be kept.
+        let range = 0...TemporaryID.reservedMax
+        guard let revision, [revision, overruled].allSatisfy(range.contains),
+            checked?.magnitude ?? 0 <= range.upperBound
+        else {
+            throw TidemarkError.unreadable("The bookkeeping of this device")
+        }
+        self.revision = revision
+        (served, renames) = try (row.value("schema"), row.value("renames"))
+        (isStale, rebuilt) = try (row.value("stale"), row.value("rebuilt"))
+        fitted = try (row.value("fitted_local"), row.value("fitted_schema"))
         do {
             tables = try FileSchema(served: served, renames: renames, in: db)
         } catch let error as TidemarkError where error.code == .invalidResponse {
             // It was read once before it was kept.
-            throw TidemarkError(
-                .fileDamaged,
-                "The zone's schema, as this file has kept it, cannot be read.",
-                fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
-            )
+            throw TidemarkError.unreadable("The zone's schema, as this file has kept it,")
         }
     }
 

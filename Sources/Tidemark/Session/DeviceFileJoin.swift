@@ -164,14 +164,14 @@ public struct DeviceFileJoin: Sendable {
     ///   - path: Where the new file will be; nothing may be there.
     ///   - damaged: The damaged file, which no program may write meanwhile.
     ///   - progress: Told the compressed bytes received so far, and how many there will be.
-    /// - Returns: The status of the device in its new file.
+    /// - Returns: The status of the device in its new file, and what is lost.
     /// - Throws: ``TidemarkCore/TidemarkError`` with the code `fileDamaged` when what waits
-    ///   cannot be read; then there is no new file.
+    ///   cannot be read, or cannot be synced from the new file; then there is no new file.
     public func rescue(
         path: String,
         damaged: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
-    ) async throws -> DeviceStatus {
+    ) async throws -> RescuedDevice {
         let scratch = try ScratchFolder(for: path, id: environment.newID())
         defer { scratch.remove() }
         let copy = scratch.path("damaged")
@@ -182,9 +182,13 @@ public struct DeviceFileJoin: Sendable {
         }
         let (now, newID) = (environment.now(), environment.newID)
         // What waits may have seen the latest revision.
-        return try await join(path: path, in: scratch, since: nil, progress: progress) { db in
-            try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID).takeOver()
+        let lost = Remembered<[String]>([])
+        let status = try await join(path: path, in: scratch, since: nil, progress: progress) { db in
+            let words = try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID)
+                .takeOver()
+            lost.update { $0 = words }
         }
+        return RescuedDevice(status: status, lost: lost.update { $0 })
     }
 
     private func make(
@@ -230,26 +234,38 @@ public struct DeviceFileJoin: Sendable {
     }
 }
 
+/// A device's file that was made anew in place of a damaged one.
+public struct RescuedDevice: Hashable, Sendable {
+    /// The status of the device in its new file.
+    public let status: DeviceStatus
+    /// What could not be read and is not needed to sync, in words; mostly nothing.
+    public let lost: [String]
+}
+
 extension SyncEngine {
     /// The server and zone that a file has joined.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined none.
     public static func membership(in db: Database) throws -> (server: String, zone: String) {
-        let file = try DeviceFile(db)
+        let file = try TidemarkError.typingStorage(of: "this file") { try DeviceFile(db) }
         return (file.server, file.zone)
     }
 
     /// Where a device's file stands, without an engine on it; a read-only connection will do.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
-    public static func status(in db: Database) throws -> DeviceStatus { try DeviceStatus(db) }
+    public static func status(in db: Database) throws -> DeviceStatus {
+        try TidemarkError.typingStorage(of: "this file") { try DeviceStatus(db) }
+    }
 
     /// The conflicts of a device's file, oldest first, without an engine on it; a read-only
     /// connection will do.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
     public static func conflicts(in db: Database) throws -> [Conflict] {
-        try Conflict.withReferrers(db, schema: DeviceFile(db).schema)
+        try TidemarkError.typingStorage(of: "this file") {
+            try Conflict.withReferrers(db, schema: DeviceFile(db).schema)
+        }
     }
 
     /// The server and zone that a file has joined, also when the rest of the file is damaged.

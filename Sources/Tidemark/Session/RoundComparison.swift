@@ -59,8 +59,18 @@ extension SyncRound {
             if !isRepairing, verification?.records.isEmpty == false {
                 try ConfirmedRows(db: db, file: DeviceFile(db)).requireCheck()
             }
+            if !isRepairing { try noteUnsent(in: db) }
             try lock.release(db)
         }
         return events
+    }
+
+    /// Names the rows that neither the server nor the outbox knows; a repair has captured them
+    /// before it compared.
+    private mutating func noteUnsent(in db: Database) throws {
+        let unsent = try UnsentRows(db: db, schema: DeviceFile(db).schema).find()
+        let names = Set(unsent.map { [$0.table, $0.key] })
+        verification?.records.removeAll { names.contains([$0.table, $0.key]) }
+        verification?.records += unsent
     }
 }

@@ -68,12 +68,25 @@ extension SyncRound {
         case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
             error.place.id = outgoing?.changeSets.first
             return try park(error, in: db)
-        case .permanent, .retry, .signIn: throw error
+        case .permanent, .retry, .signIn:
+            if AnswerCheck.isInapplicable(error) { try Self.refuseDamage(db) }
+            throw error
         }
     }
 
     /// What a change set is refused with before it is sent.
     private static let codesBeforeSending: Set<ErrorCode> = [.serverBehind, .tooLarge]
+
+    /// An answer that does not fit may be right, and the file damaged: SQLite can tell.
+    private static func refuseDamage(_ db: Database) throws {
+        let words = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)")
+        guard let words, words != "ok" else { return }
+        throw TidemarkError(
+            .fileDamaged,
+            "The file is damaged, so no answer can be applied: \(words).",
+            fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
+        )
+    }
 
     private func isWaiting(_ id: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import TidemarkCore
+import TidemarkSQLite
 
 /// The row that says who syncs a file, so that two processes do not do the same work twice.
 ///
@@ -44,9 +45,11 @@ struct SyncLock: Sendable {
         if let row = try Row.fetchOne(
             db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")
         ),
-            row["owner"] as String != owner
+            try row.value("owner") as String != owner
         {
-            let (process, until) = (row["process"] as Int32, Self.date(row["until"]))
+            let (process, until) = try (
+                row.value("process") as Int32, Self.date(row.value("until"))
+            )
             let rest = until.timeIntervalSince(now)
             if rest > 0, rest <= Self.lease * 2, environment.isRunning(process) {
                 throw TidemarkError(

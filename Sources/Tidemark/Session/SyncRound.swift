@@ -43,6 +43,7 @@ package struct SyncRound: Sendable {
     var changeSetsMax: Int
     var snapshotsTaken = 0
     private var isCatchingUp = false
+    private var bound = RoundBound()
     private var schemasTaken = 0
     private var hasCompared = false
     var need = Need.request
@@ -147,7 +148,9 @@ package struct SyncRound: Sendable {
             switch need {
             case _ where needsConfirmation:
                 step = .compare(try .confirmation(DeviceFile(db)))
-            case .request: step = .send(try prepare(db))
+            case .request:
+                try bound.begin(isCatchingUp: isTakingIn, file, in: db)
+                step = .send(try prepare(db))
             case .question:
                 asked = try FileState(file, in: db)
                 step = .send(try core.prepareQuestion(db))
@@ -293,12 +296,15 @@ package struct SyncRound: Sendable {
         return true
     }
 
+    /// Whether what waits is not sent yet: edits of rows that are not the server's are sent when
+    /// they are.
+    private var isTakingIn: Bool { isCatchingUp || comparison != nil }
+
     private mutating func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
         var outgoing = try core.prepareRequest(
             db,
             boundaries: boundaries(),
-            // Edits of rows that are not the server's are sent when they are.
-            changeSetsMax: isCatchingUp || comparison != nil ? 0 : changeSetsMax,
+            changeSetsMax: isTakingIn ? 0 : changeSetsMax,
             checksRows: comparison == nil,
             takesDelta: takesDelta,
             takesIds: takesIds,
@@ -346,10 +352,6 @@ package struct SyncRound: Sendable {
         guard !outgoing.changeSets.isEmpty, !applied.isStale, !applied.hasMore,
             applied.settledCount == 0
         else { return }
-        throw TidemarkError(
-            .invalidResponse,
-            "The answer has no verdict on the change sets that were sent.",
-            fix: "They are kept and sent again later. Compare the versions of both sides."
-        )
+        throw AnswerCheck.inapplicable("it has no verdict on the change sets that were sent.")
     }
 }

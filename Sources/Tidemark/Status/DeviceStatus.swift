@@ -1,4 +1,5 @@
 import GRDB
+import TidemarkSQLite
 
 /// Where a device stands: what a status bar, or `tidemark device status`, shows.
 public struct DeviceStatus: Hashable, Sendable, Codable {
@@ -41,6 +42,6 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
                     count(*) FILTER (WHERE kind = 'overruled') FROM tidemark_conflict
                 """
         )
-        (conflicts, overruled) = (kinds?[0] ?? 0, kinds?[1] ?? 0)
+        (conflicts, overruled) = try (kinds?.value(0) ?? 0, kinds?.value(1) ?? 0)
     }
 }

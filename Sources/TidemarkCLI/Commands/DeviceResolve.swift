@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
+import TidemarkSQLite
 import TidemarkTerminal
 
 extension Device {
@@ -238,9 +239,11 @@ extension Device {
                         """,
                     arguments: [json]
                 )
-                guard rows.allSatisfy({ $0["fits"] }) else { throw misfit }
-                return rows.map {
-                    (table: $0["tbl"], name: $0["name"], columns: $0["record"])
+                guard try rows.allSatisfy({ try $0.value("fits") }) else { throw misfit }
+                return try rows.map {
+                    try (
+                        table: $0.value("tbl"), name: $0.value("name"), columns: $0.value("record")
+                    )
                 }
             }
         }

@@ -13,7 +13,8 @@ struct Verify: AsyncParsableCommand {
         discussion: """
             A device's file is compared with its own books, and with the server when that can be reached. What is new is taken in \
             first, since rows can be compared at one revision only; nothing is sent. Records that differ are named with the columns; \
-            --repair replaces exactly these by the server's. Edits that wait are kept; those of a record that differed become \
+            --repair replaces exactly these by the server's; one that is unsent, new here and in no change set that waits, it \
+            captures again. Edits that wait are kept; those of a record that differed become \
             conflicts.
 
             A zone's file, the server's, is compared with its own books: which row is wrong cannot be told, since the tables are the \
@@ -182,8 +183,19 @@ struct Verify: AsyncParsableCommand {
                 : "all is right by the file's own books; the server was not reached"
         }
         guard report.isRepaired else {
-            return
-                "\(count) \(count == 1 ? "record differs" : "records differ"); --repair replaces them"
+            let unsent = report.records.count { $0.difference == .unsent }
+            let differing = count - unsent
+            let found = [
+                differing == 0
+                    ? nil
+                    : Counted.text(differing, "record differs", plural: "records differ")
+                        + "; --repair replaces \(differing == 1 ? "it" : "them")",
+                unsent == 0
+                    ? nil
+                    : Counted.text(unsent, "new record waits", plural: "new records wait")
+                        + " nowhere; --repair lets the next sync send \(unsent == 1 ? "it" : "them")",
+            ]
+            return found.compactMap { $0 }.joined(separator: "; ")
         }
         let conflicts =
             report.conflicts > 0

@@ -78,10 +78,10 @@ package struct ForeignKeyCheck {
             ).map {
                 Broken(
                     table: table.name,
-                    key: $0["key"],
+                    key: try $0.value("key"),
                     column: reference.columns[0],
                     parent: reference.parent,
-                    parentKey: $0["parent_key"],
+                    parentKey: try $0.value("parent_key"),
                     isToKey: schema.byName[reference.parent]?.key == reference.parentColumns
                 )
             }

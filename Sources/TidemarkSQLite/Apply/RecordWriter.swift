@@ -77,11 +77,14 @@ package struct RecordWriter {
             ),
             arguments: [sets.number]
         )
-        let byTable = Dictionary(grouping: rows) { $0["tbl"] as String }
-        return schema.tables.compactMap { table in
+        let byTable = try Dictionary(grouping: rows) { try $0.value("tbl") as String }
+        return try schema.tables.compactMap { table in
             guard let rows = byTable[table.name] else { return nil }
-            let counts = rows.map {
-                (TidemarkCore.Operation(rawValue: $0["operation"]) ?? .update, $0["records"] as Int)
+            let counts = try rows.map {
+                try (
+                    TidemarkCore.Operation(rawValue: $0.value("operation")) ?? .update,
+                    $0.value("records") as Int
+                )
             }
             return (table, Dictionary(uniqueKeysWithValues: counts))
         }
@@ -180,8 +183,10 @@ struct StagedPivot {
             ),
             arguments: [sets.number]
         )
-        present = Dictionary(
-            uniqueKeysWithValues: rows.map { ($0["col"] as String, $0["records"] as Int) }
+        present = try Dictionary(
+            uniqueKeysWithValues: rows.map {
+                try ($0.value("col") as String, $0.value("records") as Int)
+            }
         )
         total = present[table.key.first ?? ""] ?? 0
         self.table = table

@@ -70,10 +70,9 @@ public enum CaptureTables {
             db,
             sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'"
         )
-        let captured = Dictionary(
-            uniqueKeysWithValues: triggers.map {
-                ($0["name"] as String, $0["tbl_name"] as String)
-            }
+        let captured = try Dictionary(
+            triggers.map { try ($0.value("name") as String, $0.value("tbl_name") as String) },
+            uniquingKeysWith: { first, _ in first }
         )
         return schema.tables.filter {
             names.contains(shadow($0)) && captured["tidemark_after_update_\($0.name)"] != $0.name
@@ -111,8 +110,9 @@ public enum CaptureTables {
             db,
             sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"
         )
-        let byName = Dictionary(
-            uniqueKeysWithValues: present.map { ($0["name"] as String, $0["sql"] as String) }
+        let byName = try Dictionary(
+            present.map { try ($0.value("name") as String, $0.value("sql") as String) },
+            uniquingKeysWith: { first, _ in first }
         )
         let changed = triggers.filter { byName[$0.name] != $0.sql }
         for trigger in changed {
@@ -229,10 +229,13 @@ public enum CaptureTables {
                     SELECT name, coll FROM pragma_index_xinfo(?)
                     WHERE key AND name IS NOT NULL ORDER BY seqno
                     """,
-                arguments: [index["name"] as String]
-            ).map { (name: $0["name"] as String, collation: $0["coll"] as String) }
+                arguments: try [index.value("name") as String]
+            ).map { try (name: $0.value("name") as String, collation: $0.value("coll") as String) }
             guard !columns.isEmpty else { return nil }
-            return CaptureTriggers.UniqueIndex(columns: columns, isPartial: index["partial"])
+            return try CaptureTriggers.UniqueIndex(
+                columns: columns,
+                isPartial: index.value("partial")
+            )
         }
     }
 

@@ -53,12 +53,12 @@ package enum ReduceCapture {
             arguments: bounds
         )
         for row in captured {
-            guard let table = schema.byName[row[0]] else { continue }
+            guard let table = try schema.byName[row.value(0)] else { continue }
             try db.cachedStatement(sql: single(table)).execute(arguments: bounds)
             let found = db.changesCount
             count += found
             // One change names no record twice.
-            guard row[1] > 1 else { continue }
+            guard try row.value(1) > 1 else { continue }
             let named = try Int.fetchOne(
                 db.cachedStatement(sql: named(table)),
                 arguments: bounds
@@ -90,7 +90,10 @@ package enum ReduceCapture {
         let row = try Row.fetchOne(
             db.cachedStatement(sql: "SELECT min(seq), max(seq) FROM tidemark_capture")
         )
-        guard let first = row?[0] as Int64?, let last = row?[1] as Int64? else { return nil }
+        guard let first = try row?.value(0) as Int64?, let last = try row?.value(1) as Int64? else {
+            return nil
+        }
+        guard first <= last else { throw TidemarkError.unreadable("The list of captured changes") }
         return first...last
     }
 

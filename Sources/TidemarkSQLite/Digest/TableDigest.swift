@@ -44,7 +44,7 @@ public enum Digest {
         )
         var (hash, count) = (SHA256(), 0)
         while let row = try rows.next() {
-            let (key, object): (String, String) = (row[0], row[1])
+            let (key, object): (String, String) = try (row.value(0), row.value(1))
             hash.update(data: Array("\(key)\t\(object)\n".utf8))
             count += 1
         }

@@ -39,9 +39,10 @@ package struct RangeFingerprints {
                 )
             )
             for row in rows {
-                let index: Int = row["ord"]
-                measured[index].rows = row["rows"]
-                measured[index].fingerprint = Fingerprint(hex: row["fingerprint"]) ?? .none
+                let index: Int = try row.value("ord")
+                measured[index].rows = try row.value("rows")
+                measured[index].fingerprint =
+                    try Fingerprint(hex: row.value("fingerprint")) ?? .none
             }
         }
         return measured
@@ -66,8 +67,8 @@ package struct RangeFingerprints {
                 arguments: [ways]
             )
             for row in rows {
-                bounds[row["ord"], default: []].append(
-                    table.keyKind == .integer ? .integer(row["low"]) : .json(row["low"])
+                try bounds[row.value("ord"), default: []].append(
+                    table.keyKind == .integer ? .integer(row.value("low")) : .json(row.value("low"))
                 )
             }
         }

@@ -29,12 +29,17 @@ public struct SchemaIntrospection {
         )
         var (tables, skipped): ([SyncedTable], [String]) = ([], [])
         for row in rows {
-            let name: String = row["name"]
-            if row["type"] != "table" || name == "grdb_migrations" {
+            let name: String = try row.value("name")
+            if try row.value("type") != "table" || name == "grdb_migrations" {
                 skipped.append(name)
             } else if !excluding.contains(name) {
                 tables.append(
-                    try Self.table(name, sql: row["sql"], isWithoutRowid: row["wr"], in: db)
+                    try Self.table(
+                        name,
+                        sql: row.value("sql"),
+                        isWithoutRowid: row.value("wr"),
+                        in: db
+                    )
                 )
             }
         }
@@ -52,14 +57,14 @@ public struct SchemaIntrospection {
             sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid",
             arguments: [name]
         )
-        let key: [String] = info.filter { $0["pk"] as Int > 0 }
-            .sorted { ($0["pk"] as Int) < $1["pk"] }.map { $0["name"] }
-        let columns = info.filter { $0["hidden"] == 0 }.map {
+        let key: [String] = try info.filter { try $0.value("pk") as Int > 0 }
+            .sorted { try ($0.value("pk") as Int) < $1.value("pk") }.map { try $0.value("name") }
+        let columns = try info.filter { try $0.value("hidden") == 0 }.map {
             SyncedTable.Column(
-                name: $0["name"],
-                type: $0["type"],
-                isNotNull: $0["notnull"],
-                defaultSQL: $0["dflt_value"]
+                name: try $0.value("name"),
+                type: try $0.value("type"),
+                isNotNull: try $0.value("notnull"),
+                defaultSQL: try $0.value("dflt_value")
             )
         }
         let indexes = try Row.fetchAll(
@@ -67,10 +72,11 @@ public struct SchemaIntrospection {
             sql: "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?) ORDER BY name",
             arguments: [name]
         )
-        let uniques = try indexes.filter { $0["unique"] && $0["origin"] != "pk" }.map {
-            try indexColumns($0["name"], in: db)
-        }.filter { !$0.isEmpty }
-        let hasKeyIndex = indexes.contains { $0["origin"] == "pk" }
+        let uniques = try indexes.filter { try $0.value("unique") && $0.value("origin") != "pk" }
+            .map {
+                try indexColumns($0.value("name"), in: db)
+            }.filter { !$0.isEmpty }
+        let hasKeyIndex = try indexes.contains { try $0.value("origin") == "pk" }
         let keyType = columns.first { [$0.name] == key }?.type.uppercased() ?? ""
         let isRowidAlias = keyType == "INTEGER" && !isWithoutRowid && !hasKeyIndex
         let references = try references(of: name, in: db)
@@ -110,7 +116,7 @@ public struct SchemaIntrospection {
                 WHERE l."unique" AND l.partial AND x.key
                 """,
             arguments: [table]
-        ).map { $0["name"] as String? }
+        ).map { try $0.value("name") as String? }
         guard !parts.isEmpty else { return nil }
         let isKnown = parts.allSatisfy { $0.map(columns.contains) ?? false }
         return isKnown ? Set(parts.compactMap { $0 }) : Set(columns)
@@ -147,10 +153,12 @@ public struct SchemaIntrospection {
             sql: "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq",
             arguments: [table]
         )
-        return try Dictionary(grouping: rows) { $0["id"] as Int }.sorted { $0.key < $1.key }.map {
+        return try Dictionary(grouping: rows) { try $0.value("id") as Int }.sorted {
+            $0.key < $1.key
+        }.map {
             let parts = $0.value
-            let parent: String = parts[0]["table"]
-            let named: [String] = parts.compactMap { $0["to"] }
+            let parent: String = try parts[0].value("table")
+            let named: [String] = try parts.compactMap { try $0.value("to") }
             let implied = try String.fetchAll(
                 db,
                 sql: "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
@@ -164,10 +172,10 @@ public struct SchemaIntrospection {
                 arguments: [parent]
             )
             return SyncedTable.Reference(
-                columns: parts.map { $0["from"] },
+                columns: try parts.map { try $0.value("from") },
                 parent: spelled ?? parent,
                 parentColumns: named.isEmpty ? implied : named,
-                onDelete: SyncedTable.Reference.Action(rawValue: parts[0]["on_delete"]) ?? .noAction
+                onDelete: try .init(rawValue: parts[0].value("on_delete")) ?? .noAction
             )
         }
     }

@@ -8,7 +8,7 @@ extension ChangeSetStaging {
     /// Columns `ord`, `tbl`, `key` and `col` become the error's place.
     func refuse(_ code: ErrorCode, _ message: String, fix: String, _ sql: String) throws {
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql)) else { return }
-        throw TidemarkError(code, message, fix: fix, place: place(of: row))
+        throw TidemarkError(code, message, fix: fix, place: try place(of: row))
     }
 
     /// Throws when `types` is there and names other tables than the change set has.
@@ -54,12 +54,12 @@ extension ChangeSetStaging {
     func refuseDuplicates(_ sql: String) throws {
         if planted(PlantedBug.takesNamesTwice) { return }
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql)) else { return }
-        let name: String = row["name"]
+        let name: String = try row.value("name")
         throw TidemarkError(
             .duplicateName,
             "The name \(name) appears twice in one object.",
             fix: "Give each name once: readers of JSON disagree on which one counts.",
-            place: place(of: row)
+            place: try place(of: row)
         )
     }
 
@@ -85,7 +85,7 @@ extension ChangeSetStaging {
                 code,
                 "A value \(message.dropFirst(SQLFunctions.invalidValueMark.count)).",
                 fix: "PROTOCOL.md lists the JSON form of every SQLite value.",
-                place: row.map(self.place(of:)) ?? TidemarkError.Place()
+                place: try row.map(self.place(of:)) ?? TidemarkError.Place()
             )
         }
     }
@@ -108,9 +108,9 @@ extension ChangeSetStaging {
         throw TidemarkError(.malformedRequest, message, fix: fix)
     }
 
-    private func place(of row: Row) -> TidemarkError.Place {
-        TidemarkError.Place(
-            changeSet: row["ord"],
+    private func place(of row: Row) throws -> TidemarkError.Place {
+        try TidemarkError.Place(
+            changeSet: row.value("ord"),
             table: text("tbl", of: row),
             key: text("key", of: row),
             column: text("col", of: row)

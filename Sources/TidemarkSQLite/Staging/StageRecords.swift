@@ -131,8 +131,8 @@ extension ChangeSetStaging {
                     """
             )
         )
-        if found?["fits"] as Bool? != true { try refuseForeignAttributes() }
-        if found?["named"] as Bool? == true { try refuseWrongBases() }
+        if try found?.value("fits") as Bool? != true { try refuseForeignAttributes() }
+        if try found?.value("named") as Bool? == true { try refuseWrongBases() }
     }
 
     private func refuseForeignAttributes() throws {

@@ -67,17 +67,26 @@ extension TidemarkError {
     /// An error as the caller of an engine gets it: storage errors of SQLite's are typed, and so is
     /// bookkeeping that cannot be read; others are as they were.
     package static func typed(_ error: any Error, of file: String) -> any Error {
-        if error is DecodingError {
-            return TidemarkError(
-                .fileDamaged,
-                "The bookkeeping in \(file) cannot be read.",
-                fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
-            )
+        if error is DecodingError || error is RowDecodingError {
+            return unreadable("The bookkeeping", in: file)
         }
         guard let storage = error as? DatabaseError,
             let typed = TidemarkError(storage: storage, of: file)
         else { return error }
         return typed
+    }
+
+    /// The error of a file whose content contradicts itself, or holds what Tidemark never writes.
+    ///
+    /// - Parameters:
+    ///   - what: What cannot be read, such as a table of the bookkeeping.
+    ///   - file: The file, as the reader of the message knows it; nil where the caller names it.
+    package static func unreadable(_ what: String, in file: String? = nil) -> TidemarkError {
+        TidemarkError(
+            .fileDamaged,
+            "\(what)\(file.map { " in \($0)" } ?? "") cannot be read.",
+            fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
+        )
     }
 
     /// Runs work on a file, and makes a storage error of SQLite's in it a typed one.

@@ -53,8 +53,10 @@ package enum ChangeSetJSON {
             ),
             arguments: arguments
         )
-        return rows.compactMap { row in
-            (row[1] as String?).map { (row[0], Part(table: table.name, json: $0)) }
+        return try rows.compactMap { row in
+            try (row.value(1) as String?).map {
+                try (row.value(0), Part(table: table.name, json: $0))
+            }
         }
     }
 
@@ -124,10 +126,10 @@ package enum ChangeSetJSON {
         var rows = try Row.fetchCursor(statement, arguments: source.arguments)
         var (lists, waiting, seen) = (KeyLists(), [UInt8](), 0)
         while try rows.next() != nil {
-            let row = RowTexts(statement)
-            lists.append(row[0], to: row[1])
+            let texts = RowTexts(statement)
+            lists.append(texts[0], to: texts[1])
             guard waiting.count < TextPieces.bytesTarget else { continue }
-            append(row, to: &waiting)
+            append(texts, to: &waiting)
             seen += 1
         }
         try pieces.append(#"{"#.utf8 + lists.text + #","attributes":{"#.utf8)
@@ -147,12 +149,12 @@ package enum ChangeSetJSON {
     }
 
     /// A record's attributes behind a comma; nothing where it has none.
-    private static func append(_ row: RowTexts, to text: inout [UInt8]) {
-        guard !row.isNull(3) else { return }
+    private static func append(_ texts: RowTexts, to text: inout [UInt8]) {
+        guard !texts.isNull(3) else { return }
         text.append(UInt8(ascii: ","))
-        text += row[2]
+        text += texts[2]
         text += ":{".utf8
-        text += row[3]
+        text += texts[3]
         text.append(UInt8(ascii: "}"))
     }
 

@@ -56,7 +56,7 @@ extension ZoneTransaction {
             .unavailable,
             "A row written into the zone's file has a key that is NULL, below 0 or above 2^52 - 1.",
             fix: "Give it another key in the file, or delete it.",
-            place: .init(table: unfit["tbl"], key: unfit["key"])
+            place: try .init(table: unfit.value("tbl"), key: unfit.value("key"))
         )
     }
 
@@ -68,8 +68,8 @@ extension ZoneTransaction {
         let changed = try Row.fetchAll(
             db.cachedStatement(sql: "SELECT DISTINCT tbl, operation FROM temp.tidemark_reduced")
         )
-        let tables = Dictionary(grouping: changed) { $0["operation"] as String }
-            .mapValues { Set($0.map { $0["tbl"] as String }) }
+        let tables = try Dictionary(grouping: changed) { try $0.value("operation") as String }
+            .mapValues { try Set($0.map { try $0.value("tbl") as String }) }
         let written = tables["create", default: []].union(tables["update", default: []])
         let check = ForeignKeyCheck(db, schema: schema)
         for table in schema.tables where !table.references.isEmpty {

@@ -100,12 +100,12 @@ extension ZoneTransaction {
         var histories: [StagedRequest.RecordName: StagedRequest.History] = [:]
         while let row = try rows.next() {
             let change = try StagedRequest.unseen(
-                operation: row["operation"],
-                columns: row["columns"],
-                stamp: Stamp(time: row["time"], device: row["device"])
+                operation: try row.value("operation"),
+                columns: try row.value("columns"),
+                stamp: try Stamp(time: row.value("time"), device: row.value("device"))
             )
-            histories[.init(table: row["tbl"], key: row["key"]), default: []]
-                .append((change: change, isSeen: row["is_seen"] as Bool))
+            try histories[.init(table: row.value("tbl"), key: row.value("key")), default: []]
+                .append((change: change, isSeen: row.value("is_seen") as Bool))
         }
         return histories
     }

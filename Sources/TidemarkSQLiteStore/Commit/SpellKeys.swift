@@ -55,9 +55,9 @@ extension ZoneTransaction {
             "A record appears twice in one change set, its key spelled in two ways.",
             fix: "List each key once, in one of create, update and delete.",
             place: .init(
-                changeSet: ChangeSetStaging.index(of: row["ord"]),
+                changeSet: try ChangeSetStaging.index(of: row.value("ord")),
                 table: table.name,
-                key: row["stored"]
+                key: try row.value("stored")
             )
         )
     }

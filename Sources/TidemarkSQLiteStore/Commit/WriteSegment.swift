@@ -51,7 +51,10 @@ extension ZoneTransaction: PlannableTransaction {
             arguments: [list]
         )
         for row in exchanges {
-            facts.exchanges[row[0]] = Exchange(lap: row[1], revision: row[2])
+            facts.exchanges[try row.value(0)] = try Exchange(
+                lap: row.value(1),
+                revision: row.value(2)
+            )
         }
         let noted = try String.fetchSet(
             db.cachedStatement(
@@ -83,7 +86,9 @@ extension ZoneTransaction: PlannableTransaction {
         )
         var bytes = 0
         // What is not whole in its row is too much to be read in advance.
-        while bytes < Self.recentBytesMax, let row = try rows.next(), row["rest"] as Int? == nil {
+        while bytes < Self.recentBytesMax, let row = try rows.next(),
+            try row.value("rest") as Int? == nil
+        {
             let entry = try LogEntry(row, in: db)
             bytes += entry.body.utf8.count
             // What is damaged is met by the one who is behind it, and dealt with there.

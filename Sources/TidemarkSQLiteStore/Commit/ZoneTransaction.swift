@@ -52,11 +52,11 @@ package struct ZoneTransaction: StoreTransaction {
             )
         else { throw Self.notAZone }
         return ZoneState(
-            epoch: row["epoch"],
-            revision: row["revision"],
-            horizon: row["horizon"],
+            epoch: try row.value("epoch"),
+            revision: try row.value("revision"),
+            horizon: try row.value("horizon"),
             schema: hash,
-            time: row["time"]
+            time: try row.value("time")
         )
     }
 
@@ -70,7 +70,7 @@ package struct ZoneTransaction: StoreTransaction {
                 """
         )
         guard let row else { throw notAZone }
-        return (row[0], row[1])
+        return try (row.value(0), row.value(1))
     }
 
     static let notAZone = TidemarkError(
@@ -172,12 +172,17 @@ package struct ZoneTransaction: StoreTransaction {
         )
         var copies: [String: String] = [:]
         while let row = try rows.next() {
-            let logged = try (row["logged"] as String?).map { beginning in
-                try RevisionText.whole(beginning, row["rest"], of: row["revision"], in: db)
+            let logged = try (row.value("logged") as String?).map { beginning in
+                try RevisionText.whole(
+                    beginning,
+                    row.value("rest"),
+                    of: row.value("revision"),
+                    in: db
+                )
             }
-            copies[row["id"]] = try AuthorsCopy(
-                whole: row["body"],
-                ids: row["ids"],
+            copies[try row.value("id")] = try AuthorsCopy(
+                whole: try row.value("body"),
+                ids: try row.value("ids"),
                 logged: logged
             ).render()
         }
@@ -200,7 +205,7 @@ package struct ZoneTransaction: StoreTransaction {
         try Row.fetchOne(
             db.cachedStatement(sql: "SELECT lap, revision FROM tidemark_lap WHERE device = ?"),
             arguments: [device]
-        ).map { Exchange(lap: $0["lap"], revision: $0["revision"]) }
+        ).map { try Exchange(lap: $0.value("lap"), revision: $0.value("revision")) }
     }
 
     package func keep(_ exchange: Exchange, with device: String) throws {

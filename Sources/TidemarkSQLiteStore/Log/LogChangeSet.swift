@@ -155,7 +155,7 @@ extension ZoneTransaction {
         )
         var (bodies, bytes, reached) = ([String](), 0, missed.after)
         while let row = try rows.next() {
-            let (beginning, rest) = (row["body"] as String?, row["rest"] as Int?)
+            let (beginning, rest) = try (row.value("body") as String?, row.value("rest") as Int?)
             if !missed.bringsFirst, (beginning?.utf8.count ?? 0) + (rest ?? 0) > missed.bytesMax {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
@@ -163,16 +163,22 @@ extension ZoneTransaction {
             guard entry.revision == reached + 1, entry.isAuthentic else {
                 throw DamagedLog(revision: reached + 1)
             }
-            let copy = AuthorsCopy(whole: row["whole"], ids: row["ids"], logged: entry.body)
+            let copy = AuthorsCopy(
+                whole: try row.value("whole"),
+                ids: try row.value("ids"),
+                logged: entry.body
+            )
             let body = try copy.render()
             bytes += body.utf8.count
-            if planted(PlantedBug.countsRevisionThatDidNotFit) { reached = row["revision"] }
+            if planted(PlantedBug.countsRevisionThatDidNotFit) {
+                reached = try row.value("revision")
+            }
             guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax
             else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
             bodies.append(body)
-            reached = row["revision"]
+            reached = try row.value("revision")
         }
         guard reached >= missed.through else { throw DamagedLog(revision: reached + 1) }
         return CatchUp(bodies: bodies, revision: reached, hasMore: false)

@@ -28,9 +28,16 @@ struct LogEntry {
 
     /// Reads an entry, whole.
     init(_ row: Row, in db: Database) throws {
-        (revision, device, chain) = (row["revision"], row["device"], row["chain"] ?? "")
-        previous = row["previous"]
-        body = try RevisionText.whole(row["body"] ?? "", row["rest"], of: revision, in: db)
+        revision = try row.value("revision")
+        device = try row.value("device")
+        chain = try row.value("chain") ?? ""
+        previous = try row.value("previous")
+        body = try RevisionText.whole(
+            row.value("body") ?? "",
+            row.value("rest"),
+            of: revision,
+            in: db
+        )
     }
 
     /// Whether the change set is the one that was committed, as far as its hash can tell.

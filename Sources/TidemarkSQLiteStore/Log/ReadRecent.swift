@@ -50,19 +50,19 @@ package struct ReadRecent {
             arguments: [shape]
         )
         guard let row else { throw ZoneTransaction.notAZone }
-        guard !row["outside"] else { return nil }
+        guard try !row.value("outside") else { return nil }
         return ZoneHead(
             state: ZoneState(
-                epoch: row["epoch"],
-                revision: row["revision"],
-                horizon: row["horizon"],
+                epoch: try row.value("epoch"),
+                revision: try row.value("revision"),
+                horizon: try row.value("horizon"),
                 schema: hash,
-                time: row["time"]
+                time: try row.value("time")
             ),
-            fingerprint: (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:)),
-            chain: row["chain"] ?? "",
-            hasNotes: row["noted"] != nil,
-            lastNoted: row["noted"]
+            fingerprint: try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:)),
+            chain: try row.value("chain") ?? "",
+            hasNotes: try row.value("noted") as Int64? != nil,
+            lastNoted: try row.value("noted")
         )
     }
 
@@ -85,7 +85,7 @@ package struct ReadRecent {
         )
         var (run, bytes) = ([RecentChangeSet](), 0)
         while let row = try rows.next() {
-            let (beginning, rest) = (row["body"] as String?, row["rest"] as Int?)
+            let (beginning, rest) = try (row.value("body") as String?, row.value("rest") as Int?)
             bytes += (beginning?.utf8.count ?? 0) + (rest ?? 0)
             // Compaction has taken the body away.
             guard bytes <= bytesMax, beginning?.isEmpty == false else { break }
@@ -98,7 +98,9 @@ package struct ReadRecent {
                 RecentChangeSet(
                     revision: entry.revision,
                     device: entry.device,
-                    fingerprint: (row["fingerprint"] as String?).flatMap(Fingerprint.init(hex:)),
+                    fingerprint: try (row.value("fingerprint") as String?).flatMap(
+                        Fingerprint.init(hex:)
+                    ),
                     chain: entry.chain,
                     body: entry.body
                 )
@@ -123,8 +125,8 @@ package struct ReadRecent {
         )
         return RecentChangeSet(
             startingAt: revision,
-            fingerprint: (row?[1] as String?).flatMap(Fingerprint.init(hex:)),
-            chain: row?[0]
+            fingerprint: try (row?.value(1) as String?).flatMap(Fingerprint.init(hex:)),
+            chain: try row?.value(0)
         )
     }
 }

@@ -64,9 +64,9 @@ package struct SnapshotBuilder {
             return nil
         }
         let header = SnapshotFormat.Header(
-            zone: zone["name"],
-            epoch: zone["epoch"],
-            revision: zone["revision"] as Int64
+            zone: try zone.value("name"),
+            epoch: try zone.value("epoch"),
+            revision: try zone.value("revision") as Int64
                 - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
             schema: try SchemaText.encode(schema),
             fingerprint: try String.fetchOne(
@@ -74,10 +74,10 @@ package struct SnapshotBuilder {
                 sql: """
                     SELECT fingerprint FROM zone.tidemark_fingerprint WHERE revision = ? AND shape = ?
                     """,
-                arguments: [zone["revision"] as Int64, ContentHash.of(schema.shape)]
+                arguments: try [zone.value("revision") as Int64, ContentHash.of(schema.shape)]
             ),
             since: base?.revision,
-            time: zone["time"]
+            time: try zone.value("time")
         )
         try SnapshotFormat.write(header, in: db)
         for table in schema.tables { try copy(table, in: db) }

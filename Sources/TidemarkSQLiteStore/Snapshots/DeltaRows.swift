@@ -16,9 +16,9 @@ struct DeltaRows {
     func list(since base: DeltaBase, in zone: Row) throws -> Bool {
         let isPossible = DeltaChoice.isPossible(
             since: base,
-            epoch: zone["epoch"],
-            horizon: zone["horizon"],
-            revision: zone["revision"]
+            epoch: try zone.value("epoch"),
+            horizon: try zone.value("horizon"),
+            revision: try zone.value("revision")
         )
         guard isPossible else { return false }
         try EngineConnection.prepare(db, schema: schema)

@@ -51,7 +51,9 @@ struct FollowSchema {
             db,
             sql: "SELECT tbl, col FROM tidemark_served_column WHERE now IS NULL"
         )
-        return rows.reduce(into: [:]) { $0[$1["tbl"], default: []].insert($1["col"] as String) }
+        return try rows.reduce(into: [:]) {
+            try $0[$1.value("tbl"), default: []].insert($1.value("col") as String)
+        }
     }
 
     /// The tables that were gone before; one that is there again is back.
@@ -88,8 +90,8 @@ struct FollowSchema {
             sql: "SELECT col, now FROM tidemark_served_column WHERE tbl = ? AND now <> ''",
             arguments: [table.name]
         )
-        let former = rows.reduce(into: [String: String]()) {
-            $0[$1["col"] as String] = $1["now"] as String
+        let former = try rows.reduce(into: [String: String]()) {
+            try $0[$1.value("col") as String] = $1.value("now") as String
         }
         let problems = columns.compactMap { column -> SchemaProblem? in
             guard let now = former[column.name], table.columns.contains(where: { $0.name == now })
@@ -200,7 +202,9 @@ struct FollowSchema {
     private func renewEpoch(_ rebuilt: [SyncedTable]) throws {
         guard !rebuilt.isEmpty else { return }
         let zone = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
-        let (epoch, revision): (String, Int64) = (zone?["epoch"] ?? "", zone?["revision"] ?? 0)
+        let (epoch, revision): (String, Int64) = try (
+            zone?.value("epoch") ?? "", zone?.value("revision") ?? 0
+        )
         let rows = try Digest.compute(
             db,
             schema: SyncSchema(tables: rebuilt),
@@ -228,11 +232,11 @@ struct FollowSchema {
             db,
             sql: "SELECT tbl, col, fill, now FROM tidemark_served_column ORDER BY tbl, col"
         ) {
-            let (table, column): (String, String) = (row["tbl"], row["col"])
-            if let fill = row["fill"] as String? {
+            let (table, column): (String, String) = try (row.value("tbl"), row.value("col"))
+            if let fill = try row.value("fill") as String? {
                 history.fills[table, default: [:]][column] = fill
             }
-            guard let now = row["now"] as String? else { continue }
+            guard let now = try row.value("now") as String? else { continue }
             if column.isEmpty {
                 history.droppedTables.append(table)
             } else if now.isEmpty {

@@ -9,14 +9,15 @@ enum ZonePolicies {
         return try Row.fetchAll(db, sql: "SELECT name, policy FROM tidemark_policy").reduce(
             into: [:]
         ) { policies, row in
-            guard let policy = ConflictPolicy(rawValue: row["policy"]) else {
+            let name: String = try row.value("policy")
+            guard let policy = ConflictPolicy(rawValue: name) else {
                 throw TidemarkError(
                     .unusableFile,
-                    "The file has the policy \(row["policy"] as String), which this version does not know.",
+                    "The file has the policy \(name), which this version does not know.",
                     fix: "Serve it with the version that wrote it."
                 )
             }
-            policies[row["name"]] = policy
+            policies[try row.value("name")] = policy
         }
     }
 

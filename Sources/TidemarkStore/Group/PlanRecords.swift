@@ -42,10 +42,10 @@ struct PlanRecords: Sendable {
         var created: [Name] = []
         var named: [(list: Int, name: Name)] = []
         while let row = try rows.next() {
-            let ord: Int = row[0]
-            let (name, isTemporary) = tables.name(row[1], key: row[3], ord)
-            let operation = TidemarkCore.Operation(rawValue: row[2]) ?? .update
-            let isMoving = operation != .update || moving.contains(row[4])
+            let ord: Int = try row.value(0)
+            let (name, isTemporary) = try tables.name(row.value(1), key: row.value(3), ord)
+            let operation = try TidemarkCore.Operation(rawValue: row.value(2)) ?? .update
+            let isMoving = try operation != .update || moving.contains(row.value(4))
             changes[ord, default: Changes()].records.append((name, operation, isMoving))
             if operation == .create {
                 if isTemporary { created.append(name) }
@@ -76,7 +76,9 @@ struct PlanRecords: Sendable {
             )
         )
         while let row = try rows.next() {
-            let (ord, table, id): (Int, String, Int64) = (row[0], row[1], row[2])
+            let (ord, table, id): (Int, String, Int64) = try (
+                row.value(0), row.value(1), row.value(2)
+            )
             let (name, _) = tables.name(table, key: "\(id)", ord)
             changes[ord, default: Changes()].references.append(name)
             if id < 0 {

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import TidemarkCore
 import TidemarkServer
+import TidemarkSQLite
 
 /// The members of a request that are about the exchange itself: which of the device's it is, and
 /// what it asks.
@@ -63,24 +64,27 @@ struct RequestExchange {
             ),
             arguments: [json, nodesMax + 1]
         )
-        let members = nodes.filter { $0["path"] == "$" }
-        let open = nodes.filter { $0["path"] == "$.open" }
-        let types = members.map { "\($0["name"] as String) \($0["type"] as String)" }.sorted()
-        let named = Dictionary(
-            members.map { ($0["name"] as String, $0["lap"] as String?) },
-            uniquingKeysWith: { first, _ in first }
-        )
-        let laps = members.compactMap { $0["lap"] as String? } + open.map { $0["lap"] ?? "" }
+        let members = try nodes.filter { try $0.value("path") == "$" }
+        let open = try nodes.filter { try $0.value("path") == "$.open" }
+        let types = try members.map {
+            try "\($0.value("name") as String) \($0.value("type") as String)"
+        }.sorted()
+        let lap = { (name: String) in
+            try members.first { try $0.value("name") == name }?.value("lap") as String?
+        }
+        let laps =
+            try members.compactMap { try $0.value("lap") as String? }
+            + open.map { try $0.value("lap") ?? "" }
         guard nodes.count <= nodesMax,
             [["last null", "next text", "open array"], ["last text", "next text", "open array"]]
-                .contains(types), laps.allSatisfy(isUUID), let next = named["next"] ?? nil
+                .contains(types), laps.allSatisfy(isUUID), let next = try lap("next")
         else {
             throw RequestMembers.error(
                 "lap has another form.",
                 #"{"last": UUID or null, "open": [at most \#(limits.openLapsMax) UUIDs], "next": UUID}"#
             )
         }
-        return .init(last: named["last"] ?? nil, open: open.map { $0["lap"] }, next: next)
+        return try .init(last: lap("last"), open: open.map { try $0.value("lap") }, next: next)
     }
 
     private static func ids(
@@ -98,14 +102,16 @@ struct RequestExchange {
             )
         }
         guard let rows, rows.count <= limits.changeSetsPerRequestMax,
-            rows.allSatisfy({ $0["type"] as String == "text" && isUUID($0["id"] ?? "") })
+            try rows.allSatisfy({
+                try $0.value("type") as String == "text" && isUUID($0.value("id") ?? "")
+            })
         else {
             throw RequestMembers.error(
                 "\(name) is no list of change set ids.",
                 "an array of at most \(limits.changeSetsPerRequestMax) UUIDs"
             )
         }
-        return rows.map { $0["id"] }
+        return try rows.map { try $0.value("id") }
     }
 
     private static func isUUID(_ text: String) -> Bool {

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import TidemarkCore
+import TidemarkSQLite
 
 /// The members of a request, each once, read by SQLite's JSON functions in one statement; no table
 /// is touched.
@@ -29,15 +30,21 @@ struct RequestMembers {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
             throw Self.malformed(body)
         }
-        guard rows.first?["root"] as String? == "object" else { throw Self.malformed(body) }
+        guard try rows.first?.value("root") as String? == "object" else {
+            throw Self.malformed(body)
+        }
         var byName: [String: Member] = [:]
         // An empty object has one row, of nothing.
-        for row in rows where row["type"] as String? != nil {
-            let name: String = row["name"]
+        for row in rows where try row.value("type") as String? != nil {
+            let name: String = try row.value("name")
             guard WireName.requestMembers.contains(name) else {
                 throw Self.error("The request has a member \(name).", "not part of the protocol")
             }
-            let member = Member(type: row["type"], value: row["value"], hasNUL: row["has_nul"])
+            let member = try Member(
+                type: row.value("type"),
+                value: row.value("value"),
+                hasNUL: row.value("has_nul")
+            )
             guard byName.updateValue(member, forKey: name) == nil else {
                 throw TidemarkError(
                     .duplicateName,
@@ -119,7 +126,8 @@ struct RequestMembers {
         do {
             _ = try JSONSerialization.jsonObject(with: Data(body))
         } catch {
-            let detail = (error as NSError).userInfo["NSDebugDescription"] as? String
+            let words = "NSDebugDescription"
+            let detail = (error as NSError).userInfo[words] as? String
             cause = detail ?? "it is not JSON"
         }
         return TidemarkError(

@@ -102,7 +102,7 @@ extension StagedRequest {
             )
         )
         return try rows.map { row in
-            let list: String = row["after"]
+            let list: String = try row.value("after")
             let after =
                 list == "[]"
                 ? []
@@ -110,26 +110,26 @@ extension StagedRequest {
                     db.cachedStatement(sql: "SELECT coalesce(lower(value), '') FROM json_each(?)"),
                     arguments: [list]
                 )
-            let id: String? = row["id"]
+            let id: String? = try row.value("id")
             guard ([id].compactMap { $0 } + after).allSatisfy({ UUID(uuidString: $0) != nil }),
-                ["text", nil].contains(row["id_type"] as String?),
-                ["text", "array", nil].contains(row["after_type"] as String?)
+                try ["text", nil].contains(row.value("id_type") as String?),
+                try ["text", "array", nil].contains(row.value("after_type") as String?)
             else {
                 throw TidemarkError(
                     .malformedRequest,
                     "id or after is not a UUID.",
                     fix:
                         "An id is 128 random bits written as a UUID; after names one, or is an array of some.",
-                    place: .init(changeSet: row["ord"])
+                    place: try .init(changeSet: row.value("ord"))
                 )
             }
             return SyncRequest.Envelope(
-                ord: row["ord"],
-                index: ChangeSetStaging.index(of: row["ord"]),
+                ord: try row.value("ord"),
+                index: try ChangeSetStaging.index(of: row.value("ord")),
                 id: id,
                 after: after,
-                hash: staging.hash(of: row["ord"], staged: row["json"]),
-                time: row["time"]
+                hash: try staging.hash(of: row.value("ord"), staged: row.value("json")),
+                time: try row.value("time")
             )
         }
     }
@@ -169,7 +169,11 @@ extension StagedRequest {
             .invalidKey,
             "A record of this table is created under a temporary id, which is negative.",
             fix: "Create it as -1, -2 and so on; the answer tells the permanent id.",
-            place: .init(changeSet: row["ord"], table: row["tbl"], key: row["key"])
+            place: try .init(
+                changeSet: row.value("ord"),
+                table: row.value("tbl"),
+                key: row.value("key")
+            )
         )
     }
 
@@ -187,9 +191,9 @@ extension StagedRequest {
             "__oldId__ is the server's to write.",
             fix: "List the temporary id in create; the answer tells the permanent one.",
             place: .init(
-                changeSet: row["ord"],
-                table: row["tbl"],
-                key: row["key"],
+                changeSet: try row.value("ord"),
+                table: try row.value("tbl"),
+                key: try row.value("key"),
                 column: "__oldId__"
             )
         )

@@ -61,7 +61,7 @@ extension StagedRequest {
                     """
             ),
             arguments: [base, ord]
-        ).map { ($0["records"], $0["base"]) }
+        ).map { try ($0.value("records"), $0.value("base")) }
     }
 
     /// Refuses a change set of which records are gone that it created or updated: its own
@@ -99,11 +99,11 @@ extension StagedRequest {
                     """
             )
         ).compactMap { row -> Contention? in
-            let record = RecordName(table: row["tbl"], key: row["key"])
+            let record = try RecordName(table: row.value("tbl"), key: row.value("key"))
             let table = schema.byName[record.table]
             let references = table?.references.flatMap(\.columns) ?? []
-            let operation = TidemarkCore.Operation(rawValue: row["operation"]) ?? .update
-            let exists: Bool = row["present"]
+            let operation = try TidemarkCore.Operation(rawValue: row.value("operation")) ?? .update
+            let exists: Bool = try row.value("present")
             let history = histories[record] ?? []
             let missed = UnseenChange.missed(
                 of: history,
@@ -140,8 +140,8 @@ extension StagedRequest {
             )
         )
         while let row = try rows.next() {
-            differing[RecordName(table: row["tbl"], key: row["key"]), default: []]
-                .insert(row["col"])
+            try differing[RecordName(table: row.value("tbl"), key: row.value("key")), default: []]
+                .insert(row.value("col"))
         }
         return differing
     }

@@ -39,7 +39,7 @@ extension StagedRequest {
         let hasReferences = schema.tables.contains { !$0.references.isEmpty }
         return try (hasReferences ? [references, keys] : [keys]).flatMap {
             try Row.fetchAll(db.cachedStatement(sql: $0), arguments: [first, last])
-        }.map { WantedIdentity(table: $0["tbl"], temporary: $0["temporary"]) }
+        }.map { try WantedIdentity(table: $0.value("tbl"), temporary: $0.value("temporary")) }
     }
 
     /// The integer-keyed tables in which a change set creates records.
@@ -83,8 +83,9 @@ extension StagedRequest {
         do {
             // Mostly they were staged one behind the other, and then so are their numbers.
             let areConsecutive = zip(ids, ids.dropFirst()).allSatisfy { $1 == $0 + 1 }
-            if areConsecutive, let least = numbers?[0] as Int64?,
-                let highest = numbers?[1] as Int64?, highest - least + 1 == numbers?[2]
+            if areConsecutive, let least = try numbers?.value(0) as Int64?,
+                let highest = try numbers?.value(1) as Int64?,
+                try highest - least + 1 == numbers?.value(2)
             {
                 try shift(table, sets, least...highest, by: first - least)
             } else {
@@ -168,11 +169,11 @@ extension StagedRequest {
     package func nameIdentities(_ sets: StagedSets) throws {
         if try unknownKey(sets) != nil {
             try rewriteKeys(sets)
-            if let unknown = try unknownKey(sets) { throw unknownTemporaryId(unknown) }
+            if let unknown = try unknownKey(sets) { throw try unknownTemporaryId(unknown) }
         }
         if try unknownReference(sets) != nil {
             try rewriteReferences(sets)
-            if let unknown = try unknownReference(sets) { throw unknownTemporaryId(unknown) }
+            if let unknown = try unknownReference(sets) { throw try unknownTemporaryId(unknown) }
         }
     }
 
@@ -295,7 +296,7 @@ extension StagedRequest {
         )
     }
 
-    private func unknownTemporaryId(_ row: Row) -> Violation {
+    private func unknownTemporaryId(_ row: Row) throws -> Violation {
         .refusal(
             TidemarkError(
                 .unknownTemporaryId,
@@ -303,10 +304,10 @@ extension StagedRequest {
                 fix:
                     "Create the record in this change set or in an earlier one of the same device.",
                 place: .init(
-                    changeSet: row["ord"],
-                    table: row["tbl"],
-                    key: row["key"],
-                    column: row.hasColumn("col") ? row["col"] : nil
+                    changeSet: try row.value("ord"),
+                    table: try row.value("tbl"),
+                    key: try row.value("key"),
+                    column: try row.hasColumn("col") ? row.value("col") : nil
                 )
             )
         )

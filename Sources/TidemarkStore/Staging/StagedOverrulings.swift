@@ -62,7 +62,7 @@ extension StagedRequest {
                     """
             ),
             arguments: [author]
-        ).map { (device: $0["loser"] as String, records: $0["records"] as String) }
+        ).map { try (device: $0.value("loser") as String, records: $0.value("records") as String) }
         let own = try String.fetchAll(
             db.cachedStatement(
                 sql: """
