@@ -36,7 +36,7 @@ package final class ProgressBar: Sendable {
     }
 
     /// Takes the bar away, before a result is written to standard output.
-    func clear() { if isTerminal { write("\r\u{1B}[K") } }
+    package func clear() { if isTerminal { write("\r\u{1B}[K") } }
 
     /// Ends the bar.
     package func finish(_ text: String) {

@@ -3,6 +3,7 @@ import Foundation
 import Tidemark
 import TidemarkCore
 import TidemarkSQLiteStore
+import TidemarkTerminal
 
 /// `tidemark backup`: a copy from which a server can be put back.
 struct Backup: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import GRDB
 import TidemarkCore
+import TidemarkSQLite
 
 /// The conflict policies of a zone, kept in its file: `tidemark_policy`.
 enum ZonePolicies {
