@@ -9,7 +9,12 @@ struct OpenDevice {
     let engine: SyncEngine
 
     /// Opens a file to sync it; without `access`, for what needs no server.
-    init(_ path: String, access: ServerAccess? = nil, limits: Limits = .standard) async throws {
+    init(
+        _ path: String,
+        access: ServerAccess? = nil,
+        independent: IndependentTables? = nil,
+        limits: Limits = .standard
+    ) async throws {
         try ExistingFile.require(path, fix: Self.howToJoin)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
@@ -28,6 +33,7 @@ struct OpenDevice {
             server: place.server,
             zone: place.zone,
             transport: try access?.transport(to: place.server),
+            independent: independent,
             limits: limits
         )
     }

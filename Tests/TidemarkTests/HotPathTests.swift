@@ -25,6 +25,8 @@ import TidemarkTestSupport
         "tidemark_outbox": "what waits on the device",
         "tidemark_after": "what waits on the device",
         "tidemark_base": "what waits on the device",
+        "tidemark_outside": "what waits on the device, or for a decision",
+        "tidemark_independent": "a row a table",
         "tidemark_conflict": "what waits for a decision",
         "tidemark_conflict_record": "what waits for a decision",
         "tidemark_capture": "what was captured since the last round",

@@ -38,6 +38,11 @@ struct Home {
             reason: "the timer behind the background loop"
         ),
         Home(
+            path: "Sources/Tidemark/Session/OutsideCommits.swift",
+            calls: ["Task.sleep"],
+            reason: "the pause between two looks: SQLite wakes nobody when another program commits"
+        ),
+        Home(
             path: "Sources/Tidemark/Session/Listening.swift",
             calls: ["Task.sleep"],
             reason: "the pause before a connection that ended is made again"

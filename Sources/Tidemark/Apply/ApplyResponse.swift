@@ -30,7 +30,7 @@ struct ApplyResponse {
     func apply(
         _ body: [UInt8],
         to outgoing: DeviceCore.Outgoing,
-        boundaries: [Int64],
+        boundaries: KnownTransactions,
         newID: () -> UUID
     ) throws -> Applied {
         let requested = outgoing.revision

@@ -33,7 +33,7 @@ struct MergeConflicts {
     /// Merges what can be merged, in a transaction of the caller's.
     ///
     /// - Returns: The ids of the conflicts that are settled.
-    func run(boundaries: [Int64], now: Date, newID: () -> UUID) throws -> [String] {
+    func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> [String] {
         guard !functions.isEmpty, try hasCandidates() else { return [] }
         try EngineConnection.prepare(db, schema: schema)
         let outbox = DrainCapture(db: db, schema: schema)
@@ -48,7 +48,7 @@ struct MergeConflicts {
             }
             try ResolveConflict.forget(parked.id, in: db)
             let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
-            try outbox.drain(boundaries: [], now: now, newID: newID)
+            try outbox.drain(boundaries: .all, now: now, newID: newID)
             try db.execute(
                 sql: "UPDATE tidemark_changeset SET merges = ? WHERE seq > ?",
                 arguments: [parked.merges + 1, last]

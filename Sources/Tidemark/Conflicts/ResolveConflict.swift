@@ -51,12 +51,16 @@ package struct ResolveConflict {
             arguments: [name]
         )
         guard let id else {
-            throw Self.invalid(
-                "There is no conflict \(name) in this file.",
-                fix: "`tidemark device conflicts FILE` lists them."
-            )
+            throw Self.noConflict(name)
         }
         return id
+    }
+
+    static func noConflict(_ name: String) -> TidemarkError {
+        invalid(
+            "There is no conflict \(name) in this file.",
+            fix: "`tidemark device conflicts FILE` lists them."
+        )
     }
 
     /// Takes a conflict off the list.
@@ -143,7 +147,7 @@ package struct ResolveConflict {
     // MARK: Checks
 
     /// What builds on a parked change set cannot come before it.
-    private func requirePredecessors(of id: String) throws {
+    func requirePredecessors(of id: String) throws {
         let number = try Int.fetchOne(
             db,
             sql: """

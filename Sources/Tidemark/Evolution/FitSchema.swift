@@ -16,7 +16,7 @@ import TidemarkSQLite
 struct FitSchema {
     let db: Database
     let now: Date
-    var boundaries: [Int64] = []
+    var boundaries: KnownTransactions = []
     let newID: () -> UUID
 
     /// Whether the file or the zone was altered since the last fit.

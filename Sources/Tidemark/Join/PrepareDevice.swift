@@ -13,12 +13,14 @@ package struct PrepareDevice {
 
     /// Prepares the file, inside a transaction of the caller's with `foreign_keys` off.
     ///
-    /// `renames` are the columns that the app's migrations renamed; `newID` makes the ids of change
+    /// `renames` are the columns that the app's migrations renamed; `independent` are the tables
+    /// that are declared so, nil: those that were declared last; `newID` makes the ids of change
     /// sets for what was captured before the last migration.
     package func prepare(
         server: String,
         zone: String,
         renames: [ColumnRename] = [],
+        independent: IndependentTables? = nil,
         now: Date,
         newID: @escaping () -> UUID
     ) throws {
@@ -46,6 +48,7 @@ package struct PrepareDevice {
                 arguments: [try Renames.encode(renames)]
             )
         }
+        try independent?.declare(in: db)
         let fit = FitSchema(db: db, now: now, newID: newID)
         try fit.run(served: try DeviceFile(db).served)
     }

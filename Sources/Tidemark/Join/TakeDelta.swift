@@ -17,7 +17,7 @@ struct TakeDelta {
     let header: SnapshotFormat.Header
     /// The revision that the delta begins after.
     let since: Int64
-    let boundaries: [Int64]
+    let boundaries: KnownTransactions
     /// What the server knows of the outbox, if something was sent.
     let recall: Recall?
     let limits: Limits

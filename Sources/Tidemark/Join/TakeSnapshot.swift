@@ -15,7 +15,7 @@ package struct TakeSnapshot {
     let db: Database
     let snapshotPath: String
     /// Where transactions of the app are known to have ended.
-    let boundaries: [Int64]
+    let boundaries: KnownTransactions
     /// What the server knows of the outbox, if something was sent or the snapshot may be of another
     /// history.
     let recall: Recall?
@@ -33,7 +33,7 @@ package struct TakeSnapshot {
     package init(
         db: Database,
         snapshotPath: String,
-        boundaries: [Int64] = [],
+        boundaries: KnownTransactions = [],
         recall: Recall? = nil,
         limits: Limits = .standard,
         now: Date,

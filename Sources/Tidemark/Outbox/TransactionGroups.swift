@@ -19,23 +19,34 @@ struct TransactionGroups {
         let previous: Int?
     }
 
+    /// Captured changes that become a change set.
+    struct Group {
+        let range: ClosedRange<Int64>
+        /// Whether no known transaction is among them: other programs made all of them.
+        let isOutside: Bool
+    }
+
     /// The groups in a captured range, in runs: no two groups of a run have a record in common, so
     /// what is captured of a run says without their bounds what happened to each record.
-    ///
-    /// `boundaries` are the numbers of the last captured changes of known transactions.
     func runs(
         in range: ClosedRange<Int64>,
-        boundaries: [Int64]
-    ) throws -> [[ClosedRange<Int64>]] {
-        let ends = Set(boundaries.filter { range.contains($0) } + [range.upperBound]).sorted()
-        guard ends.count > 1 else { return [[range]] }
+        boundaries: KnownTransactions
+    ) throws -> [[Group]] {
+        let ends = boundaries.ends(in: range)
+        let known = boundaries.known(among: ends)
+        guard ends.count > 1 else {
+            return [[Group(range: range, isOutside: known.isEmpty)]]
+        }
         let reach = try reach(ends)
-        var runs: [[ClosedRange<Int64>]] = []
+        var runs: [[Group]] = []
         var first = 0
         for segments in Self.unite(reach, count: ends.count) {
             let low =
                 segments.lowerBound == 0 ? range.lowerBound : ends[segments.lowerBound - 1] + 1
-            let group = low...ends[segments.upperBound]
+            let group = Group(
+                range: low...ends[segments.upperBound],
+                isOutside: known.isDisjoint(with: ends[segments])
+            )
             let previous = segments.compactMap { reach[$0]?.previous }.max()
             if let last = runs.indices.last, (previous ?? -1) < first {
                 runs[last].append(group)

@@ -78,7 +78,7 @@ package struct RowComparison: Sendable {
     /// The caller is outside a transaction.
     func next(
         _ db: Database,
-        boundaries: [Int64],
+        boundaries: KnownTransactions,
         environment: SyncEngine.Environment
     ) throws -> Question {
         var question: Question?
@@ -153,7 +153,7 @@ package struct RowComparison: Sendable {
         to question: Question,
         in db: Database,
         environment: SyncEngine.Environment,
-        boundaries: [Int64]
+        boundaries: KnownTransactions
     ) throws -> [SyncEvent] {
         report.roundTrips += 1
         report.bytesSent += question.body.count

@@ -17,6 +17,8 @@ import TidemarkSQLite
 /// | `tidemark_kept_record` | what it did to one record, and the record before |
 /// | `tidemark_idmap` | the permanent id that a temporary one became |
 /// | `tidemark_unknown` | a value that the zone has in a column or table which this file does not have |
+/// | `tidemark_independent` | a table in which edits by other programs are independent; `*`: all are |
+/// | `tidemark_outside` | a change set, waiting or parked, that no known transaction made |
 /// | `tidemark_conflict` | a refused change set, or values that were overruled, until somebody resolves it |
 /// | `tidemark_conflict_record` | one of its records: base, mine and theirs |
 ///
@@ -123,6 +125,8 @@ enum DeviceTables {
             next INTEGER NOT NULL
         );
         INSERT OR IGNORE INTO tidemark_temporary VALUES (1, -1);
+        CREATE TABLE IF NOT EXISTS tidemark_independent (tbl TEXT PRIMARY KEY) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_outside (id TEXT PRIMARY KEY) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_conflict (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL UNIQUE,

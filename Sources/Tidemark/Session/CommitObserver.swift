@@ -6,16 +6,16 @@ import TidemarkCore
 /// Notes where the app's own transactions end, so that each becomes a change set, and wakes the
 /// background loop for them, or for what the server hints at.
 ///
-/// It notes the last number that capture's triggers have taken by then. What it knows is lost with
+/// It notes the first and the last number that capture's triggers have taken. What it knows is lost with
 /// the process; then neighbouring transactions go together, which is still atomic.
 package final class CommitObserver: TransactionObserver, Sendable {
     /// State: everything under one lock.
     ///
     /// Written on GRDB's writer queue, read by the engine.
     private struct State {
-        /// Whether something was captured in the transaction that is open.
-        var hasCaptured = false
-        var boundaries: [Int64] = []
+        /// The first number that was captured in the transaction that is open; nil: nothing was.
+        var first: Int64?
+        var known = KnownTransactions()
         var hasNews = false
         var waiter: CheckedContinuation<Void, Never>?
         /// Whether the pause was over before anybody waited for it.
@@ -37,15 +37,17 @@ package final class CommitObserver: TransactionObserver, Sendable {
     }
 
     package func databaseDidChange(with event: DatabaseEvent) {
-        state.withLock { $0.hasCaptured = true }
+        let number = event.rowID
+        // Those of a statement that failed are given out again, so the lowest is the first.
+        state.withLock { $0.first = min($0.first ?? number, number) }
     }
 
     package func databaseDidCommit(_ db: Database) {
-        guard state.withLock(\.hasCaptured) else { return }
+        guard let first = state.withLock(\.first) else { return }
         let last = lastCaptured(db)
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            state.hasCaptured = false
-            if let last, last > state.boundaries.last ?? 0 { state.boundaries.append(last) }
+            state.first = nil
+            if let last { state.known.note(first: first, last: last) }
             state.hasNews = true
             guard state.wakesWithEdit else { return nil }
             defer { state.waiter = nil }
@@ -55,7 +57,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
     }
 
     package func databaseDidRollback(_ db: Database) {
-        state.withLock { $0.hasCaptured = false }
+        state.withLock { $0.first = nil }
     }
 
     /// The number of the last captured change that waits in the file; nil: none does.
@@ -73,15 +75,26 @@ package final class CommitObserver: TransactionObserver, Sendable {
         }
     }
 
-    /// The boundaries noted so far.
+    /// The transactions noted so far.
     ///
     /// They stay noted: a drain that is rolled back needs them again, and numbers are never reused.
-    package func takeBoundaries() -> [Int64] {
+    package func takeBoundaries() -> KnownTransactions {
         state.withLock { state in
             state.hasNews = false
-            if state.boundaries.count > 10_000 { state.boundaries.removeFirst(5_000) }
-            return state.boundaries
+            state.known.forgetOldest()
+            return state.known
         }
+    }
+
+    /// Wakes the waiter for what another program has written.
+    package func wakeForEdit() {
+        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            state.hasNews = true
+            guard state.wakesWithEdit else { return nil }
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
     }
 
     /// Notes what the server says that the zone is at.

@@ -94,7 +94,7 @@ package struct DeviceCore: Sendable {
     /// Without `checksRows` the request carries no fingerprint: the rows are known to differ.
     func prepareRequest(
         _ db: Database,
-        boundaries: [Int64],
+        boundaries: KnownTransactions,
         changeSetsMax: Int,
         checksRows: Bool,
         takesDelta: Bool = false,
@@ -242,7 +242,7 @@ extension DeviceCore {
         _ answer: [UInt8],
         to outgoing: Outgoing,
         in db: Database,
-        boundaries: [Int64],
+        boundaries: KnownTransactions,
         comparesFingerprint: Bool,
         consent: MassDeletion.Consent,
         now: Date,
@@ -289,7 +289,7 @@ extension DeviceCore {
     static func take(
         schema answer: [UInt8],
         in db: Database,
-        boundaries: [Int64],
+        boundaries: KnownTransactions,
         now: Date,
         newID: @escaping () -> UUID
     ) throws {
@@ -337,7 +337,7 @@ extension DeviceCore {
     static func park(
         _ error: TidemarkError,
         in db: Database,
-        boundaries: [Int64],
+        boundaries: KnownTransactions,
         now: Date,
         newID: () -> UUID
     ) throws -> [SyncEvent] {

@@ -60,11 +60,11 @@ public actor SyncEngine {
 
     nonisolated let eventHub = Broadcast<SyncEvent>()
     private nonisolated let statusHub = Broadcast<DeviceStatus>()
-    private let database: any DatabaseWriter
+    let database: any DatabaseWriter
     private let transport: any Transport
-    private let environment: Environment
+    let environment: Environment
     private let limits: Limits
-    private let commits: CommitObserver
+    let commits: CommitObserver
     private let merge: [String: MergeFunction]
     private let zone: String
     private let shortQuestions = Remembered(ShortQuestions())
@@ -79,6 +79,9 @@ public actor SyncEngine {
     private var loop: Task<Void, Never>?
     /// The connection on which the server tells of news.
     private var listening: Task<Void, Never>?
+    /// The looks for commits of other programs, and what the last one saw.
+    var watching: Task<Void, Never>?
+    var versionSeen: Int64?
 
     /// Prepares a database for syncing: bookkeeping tables, triggers, identity.
     ///
@@ -95,6 +98,9 @@ public actor SyncEngine {
     ///   - transport: Another way to the server than HTTP by these credentials.
     ///   - renames: Columns that the app's migrations renamed, `["notes.body": "notes.text"]`; a
     ///     rename may stay here for ever.
+    ///   - independent: The tables in which edits that other programs made between two looks are
+    ///     independent of each other; nil: those that were declared last for the file, at first
+    ///     none.
     ///   - environment: Time and randomness.
     ///   - limits: The bounds on what is sent and taken.
     ///   - merge: By table, a function that merges a record when the server refuses a change of it,
@@ -108,6 +114,7 @@ public actor SyncEngine {
         credentials: Credentials = .none,
         transport: (any Transport)? = nil,
         renames: [String: String] = [:],
+        independent: IndependentTables? = nil,
         environment: Environment = .system,
         limits: Limits = .standard,
         merge: [String: MergeFunction] = [:]
@@ -132,6 +139,7 @@ public actor SyncEngine {
                         server: server,
                         zone: zone,
                         renames: renames,
+                        independent: independent,
                         now: now(),
                         newID: newID
                     )
@@ -141,7 +149,10 @@ public actor SyncEngine {
         database.add(transactionObserver: commits, extent: .observerLifetime)
     }
 
-    deinit { listening?.cancel() }
+    deinit {
+        listening?.cancel()
+        watching?.cancel()
+    }
 
     // MARK: Syncing
 
@@ -204,6 +215,9 @@ public actor SyncEngine {
     /// Syncs in the background: after local commits, when the server tells of others' commits, and
     /// at least every `interval`.
     ///
+    /// Commits of other programs are noticed one by one, a tenth of a second apart, and become
+    /// change sets of their own; those that are closer go together.
+    ///
     /// Failures are retried with growing, jittered pauses and told as events.
     ///
     /// - Parameters:
@@ -213,6 +227,7 @@ public actor SyncEngine {
     public func start(every interval: Duration = .seconds(30), isLive: Bool = true) {
         guard loop == nil else { return }
         if isLive { listen() }
+        watchOutside()
         let pace = Pace(interval: interval)
         loop = Task { [weak self] in
             var pace = pace
@@ -234,7 +249,8 @@ public actor SyncEngine {
     public func stop() {
         loop?.cancel()
         listening?.cancel()
-        (loop, listening) = (nil, nil)
+        watching?.cancel()
+        (loop, listening, watching) = (nil, nil, nil)
     }
 
     /// Begins to listen to the server, until ``stop()``.
@@ -413,5 +429,5 @@ public actor SyncEngine {
         }
     }
 
-    private func announceStatus() async throws { statusHub.send(try await status()) }
+    func announceStatus() async throws { statusHub.send(try await status()) }
 }

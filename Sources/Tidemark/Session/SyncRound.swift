@@ -37,7 +37,7 @@ package struct SyncRound: Sendable {
 
     let core: DeviceCore
     let environment: SyncEngine.Environment
-    let boundaries: @Sendable () -> [Int64]
+    let boundaries: @Sendable () -> KnownTransactions
     private let limits: Limits
     private let merge: [String: MergeFunction]
     var changeSetsMax: Int
@@ -103,7 +103,7 @@ package struct SyncRound: Sendable {
         environment: SyncEngine.Environment,
         merge: [String: MergeFunction] = [:],
         told: PushedChange? = nil,
-        boundaries: @escaping @Sendable () -> [Int64]
+        boundaries: @escaping @Sendable () -> KnownTransactions
     ) {
         (self.purpose, self.asksShort, self.told) = (purpose, asksShort, told)
         consent = .none

@@ -78,9 +78,30 @@ extension Device {
         ) var valueMax = Limits.standard.valueBytesMax >> 20
         @OptionGroup var access: ServerAccess
 
+        @Flag(
+            inversion: .prefixedNo,
+            help: """
+                Divide what other programs wrote between two looks along references, so that one refused edit leaves the \
+                others alone; kept for the file until the opposite is said.
+                """
+        )
+        var independent: Bool?
+        @Option(
+            help: ArgumentHelp("The same for one table; may be repeated.", valueName: "table")
+        ) var independentTable: [String] = []
+
+        /// What is declared; nil: nothing new.
+        private var declared: IndependentTables? {
+            if !independentTable.isEmpty { return IndependentTables(independentTable) }
+            return independent.map { $0 ? .all : .none }
+        }
+
         func validate() throws {
             guard (1...1_024).contains(valueMax) else {
                 throw ValidationError("--value-max is a number of MiB, from 1 to 1024.")
+            }
+            guard independent == nil || independentTable.isEmpty else {
+                throw ValidationError("Give either --[no-]independent or --independent-table.")
             }
             guard (0.001...86_400).contains(every) else {
                 throw ValidationError("--every is a number of seconds, from 0.001 up to a day.")
@@ -91,8 +112,16 @@ extension Device {
             try await Terminal.runInOrder {
                 var limits = Limits.standard
                 limits.valueBytesMax = valueMax << 20
-                let device = try await OpenDevice(file, access: access, limits: limits)
-                if watch { await device.engine.listen() }
+                let device = try await OpenDevice(
+                    file,
+                    access: access,
+                    independent: declared,
+                    limits: limits
+                )
+                if watch {
+                    await device.engine.listen()
+                    await device.engine.watchOutside()
+                }
                 var pace = Pace(interval: .seconds(every), first: .seconds(min(every, 1)))
                 var told: PushedChange?
                 repeat {

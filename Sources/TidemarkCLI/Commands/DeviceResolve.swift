@@ -48,6 +48,8 @@ extension Device {
         @Option(
             help: ArgumentHelp("A JSON file of values; - for standard input.", valueName: "file")
         ) var values: String?
+        @Flag(help: "Divide what no known transaction made; make again what nobody contests.")
+        var divide = false
         @Flag(help: "Decide the same for all that builds on it.") var dependents = false
         @Option(
             help: ArgumentHelp(
@@ -67,8 +69,8 @@ extension Device {
         ) var revive: Bool?
 
         func validate() throws {
-            guard [accept, retry, merge].filter({ $0 }).count == 1 else {
-                throw ValidationError("Give either --accept, --retry or --merge.")
+            guard [accept, retry, merge, divide].filter({ $0 }).count == 1 else {
+                throw ValidationError("Give either --accept, --retry, --merge or --divide.")
             }
             guard merge == (!set.isEmpty || values != nil), set.isEmpty || values == nil else {
                 throw ValidationError("--merge needs either --set or --values.")
@@ -90,6 +92,11 @@ extension Device {
         func run() async throws {
             try await Terminal.run {
                 let engine = try await OpenDevice(file).engine
+                if divide {
+                    let left = try await engine.divide(id).map { String($0.number) }
+                    let rest = left.isEmpty ? "" : "; still parked: \(left.joined(separator: ", "))"
+                    return Terminal.line("divided; sync to send what nobody contests\(rest)")
+                }
                 let part = try await part(engine)
                 var left = try await engine.resolve(id, part?.resolution ?? choice)
                 var count = 1

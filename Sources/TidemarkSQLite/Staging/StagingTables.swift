@@ -68,7 +68,13 @@ package enum StagingTables {
         );
         CREATE INDEX temp.tidemark_planned_segment ON tidemark_planned (segment);
         CREATE TEMP TABLE tidemark_group (
-            last INTEGER PRIMARY KEY, id TEXT NOT NULL, time INTEGER NOT NULL, seq INTEGER
+            last INTEGER, part INTEGER, id TEXT NOT NULL, time INTEGER NOT NULL, seq INTEGER,
+            outside INTEGER NOT NULL, PRIMARY KEY (last, part)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_division (
+            num INTEGER PRIMARY KEY, tbl TEXT NOT NULL, key TEXT NOT NULL, operation TEXT NOT NULL,
+            before TEXT, attributes TEXT, grp INTEGER NOT NULL, part INTEGER NOT NULL DEFAULT 0,
+            UNIQUE (tbl, key)
         );
         CREATE TEMP TABLE tidemark_held (
             tbl TEXT, key TEXT, col TEXT, value, PRIMARY KEY (tbl, key, col)
