@@ -7,8 +7,8 @@ import TidemarkSQLite
 /// differs from the zone's rows, and is no edit that waits, was not captured.
 ///
 /// The snapshot is attached as `snapshot`. Its tables have neither types nor indexes, so a look-up
-/// in them reads all rows. Each table is first copied into `temp.tidemark_zone_row`, which is indexed
-/// by the key of the file's own row; then the cost is linear in the rows.
+/// in them reads all rows. Each table is first copied into `temp.tidemark_zone_row`, which is
+/// indexed by the key of the file's own row; then the cost is linear in the rows.
 struct CompareRebuilt {
     let db: Database
     let schema: SyncSchema

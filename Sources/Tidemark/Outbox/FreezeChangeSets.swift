@@ -43,6 +43,7 @@ struct FreezeChangeSets {
     ///
     /// With `freezesMore` false, only those that were frozen before.
     func outgoing(countMax: Int, freezesMore: Bool) throws -> Outgoing {
+        try RenumberUsed(db: db, schema: schema).run()
         var outgoing = Outgoing()
         var rest = try waiting(countMax)[...]
         while let first = rest.first,

@@ -1,4 +1,4 @@
-/// The transactions that the app is known to have made, as the numbers of what was captured in them.
+/// The transactions that the app is known to have made, as the numbers of what they captured.
 ///
 /// What lies between them was written by other programs: nobody knows where their transactions
 /// begin and end.

@@ -6,8 +6,8 @@ import TidemarkCore
 /// Notes where the app's own transactions end, so that each becomes a change set, and wakes the
 /// background loop for them, or for what the server hints at.
 ///
-/// It notes the first and the last number that capture's triggers have taken. What it knows is lost with
-/// the process; then neighbouring transactions go together, which is still atomic.
+/// It notes the first and the last number that capture's triggers have taken. What it knows is lost
+/// with the process; then neighbouring transactions go together, which is still atomic.
 package final class CommitObserver: TransactionObserver, Sendable {
     /// State: everything under one lock.
     ///

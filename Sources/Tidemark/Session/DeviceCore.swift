@@ -110,7 +110,6 @@ package struct DeviceCore: Sendable {
             now: now,
             newID: newID
         )
-        try RenumberUsed(db: db, schema: file.schema).run()
         guard let epoch = file.epoch else {
             throw TidemarkError(
                 .snapshotRequired,

@@ -29,11 +29,16 @@ struct CaptureTriggers {
     /// All triggers, in the order in which they are made.
     var all: [Trigger] {
         var triggers = [
-            trigger("before_insert", "BEFORE INSERT", body: rememberEvictable(changed: false)),
+            trigger(
+                "before_insert",
+                "BEFORE INSERT",
+                when: "EXISTS (SELECT 1 \(evictable(changed: false)))",
+                body: rememberEvictable(changed: false)
+            ),
             trigger(
                 "before_update",
                 "BEFORE UPDATE",
-                when: keyOrUniqueChanges,
+                when: "(\(keyOrUniqueChanges)) AND EXISTS (SELECT 1 \(evictable(changed: true)))",
                 body: rememberEvictable(changed: true)
             ),
             trigger("after_insert", "AFTER INSERT", body: keyGuard + capture("insert")),
@@ -130,14 +135,22 @@ struct CaptureTriggers {
 
     /// Notes the rows whose key or unique values the new row is about to take.
     private func rememberEvictable(changed: Bool) -> String {
+        """
+        INSERT INTO \(evicted) (\(notedColumns)) SELECT \(columnsToNote(of: "e"))
+            \(evictable(changed: changed))
+            AND NOT EXISTS (SELECT 1 FROM \(evicted) AS n WHERE \(noted(key, alias: "n.", row: "e")));
+
+        """
+    }
+
+    /// The rows whose key or unique values the new row has, as the end of a query.
+    ///
+    /// It is a condition of the trigger as well: where there is none, as mostly, nothing is opened
+    /// for writing.
+    private func evictable(changed: Bool) -> String {
         let matches = ([key] + uniqueIndexes).map(meets)
         let other = changed ? " AND NOT \(match(table.key, "e", "OLD"))" : ""
-        return """
-            INSERT INTO \(evicted) (\(notedColumns)) SELECT \(columnsToNote(of: "e"))
-                FROM \(name) AS e WHERE (\(matches.joined(separator: " OR ")))\(other)
-                AND NOT EXISTS (SELECT 1 FROM \(evicted) AS n WHERE \(noted(key, alias: "n.", row: "e")));
-
-            """
+        return "FROM \(name) AS e WHERE (\(matches.joined(separator: " OR ")))\(other)"
     }
 
     private var notedColumns: String { SQLText.names(noteNames.map { "old_" + $0 }) }
