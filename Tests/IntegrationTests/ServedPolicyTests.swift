@@ -72,7 +72,7 @@ extension IntegrationTests {
 
         @Test
         func
-            `a policy or an exclusion of what there is not, and a file without tables, are refused`()
+            `a policy or exclusion of no table, and a file without tables, are refused`()
             async throws
         {
             let workshop = try Workshop()

@@ -74,7 +74,7 @@ import TidemarkTestSupport
 
     @Test
     func
-        `a large value that another program wrote at the server reaches devices, and its row is edited`()
+        `a large value of another program at the server reaches devices, and its row is edited`()
         async throws
     {
         let cluster = try Cluster(

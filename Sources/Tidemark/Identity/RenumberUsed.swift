@@ -26,7 +26,7 @@ struct RenumberUsed {
                     ORDER BY o.seq, o.tbl, length(o.key), o.key
                     """
             )
-        ).map { (table: $0["tbl"] as String, key: $0["key"] as String) }
+        ).map { (table: try $0.value("tbl") as String, key: try $0.value("key") as String) }
             .filter { schema.byName[$0.table]?.keyKind == .integer }
         guard !used.isEmpty else { return }
         try db.execute(sql: "DELETE FROM temp.tidemark_assigned")

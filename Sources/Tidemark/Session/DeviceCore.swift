@@ -110,13 +110,7 @@ package struct DeviceCore: Sendable {
             now: now,
             newID: newID
         )
-        guard let epoch = file.epoch else {
-            throw TidemarkError(
-                .snapshotRequired,
-                "This file has taken in no snapshot yet.",
-                fix: "Sync when the server can be reached; edits are kept."
-            )
-        }
+        let epoch = try joinedEpoch(of: file)
         let rows = ConfirmedRows(db: db, file: file)
         let isConfirmed = checksRows && rows.expected != nil
         let fingerprint = checksRows ? try rows.checked(limits, now: now) : nil
@@ -161,6 +155,17 @@ package struct DeviceCore: Sendable {
             exchange: exchange,
             isConfirmed: isConfirmed
         )
+    }
+
+    private func joinedEpoch(of file: DeviceFile) throws -> String {
+        guard let epoch = file.epoch else {
+            throw TidemarkError(
+                .snapshotRequired,
+                "This file has taken in no snapshot yet.",
+                fix: "Sync when the server can be reached; edits are kept."
+            )
+        }
+        return epoch
     }
 
     /// What a delta may begin from; nil when only all rows will do.

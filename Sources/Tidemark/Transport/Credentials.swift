@@ -38,7 +38,8 @@ public struct Credentials: Sendable {
     ///   more when that was refused: the request is sent again, once, if another token comes back.
     ///   Without a token, nil, the request has none. May be called by several tasks at a time.
     ///   What it throws ends the request, and the sync, with
-    ///   ``TidemarkCore/ErrorCode/signInNeeded``; a ``TidemarkCore/TidemarkError`` stays what it is.
+    ///   ``TidemarkCore/ErrorCode/signInNeeded``; a ``TidemarkCore/TidemarkError`` is thrown as it
+    ///   is.
     /// - Returns: Credentials that ask the app.
     public static func provider(
         _ provide: @escaping @Sendable (_ need: Need) async throws -> String?

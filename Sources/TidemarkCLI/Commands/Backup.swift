@@ -33,6 +33,7 @@ struct Backup: AsyncParsableCommand {
     var source: String
     @Argument(help: "The file to make; it must not exist yet.") var out: String
     @Option(help: "The zone, of a server that has several.") var zone = EmbeddedStore.zoneName
+    @OptionGroup var access: ServerAccess
 
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
 
@@ -64,7 +65,7 @@ struct Backup: AsyncParsableCommand {
     private func copyRows() async throws {
         let bar = ProgressBar("downloading")
         let copy = try await DeviceFileJoin(
-            transport: try HTTPTransport(url: source),
+            transport: try access.transport(to: source),
             server: source,
             zone: zone
         ).copy(path: out) { bar.update($0, of: $1) }

@@ -166,11 +166,16 @@ public enum CaptureTables {
             sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'index' AND tbl_name = ?",
             arguments: [notes]
         )
-        for index in present where !wanted.contains(index["sql"] ?? "") {
-            try db.execute(sql: "DROP INDEX \(SQLText.name(index["name"] as String))")
+        var standing: Set<String> = []
+        for index in present {
+            let sql: String = try index.value("sql") ?? ""
+            if wanted.contains(sql) {
+                standing.insert(sql)
+            } else {
+                try db.execute(sql: "DROP INDEX \(SQLText.name(index.value("name") as String))")
+            }
         }
-        let kept = Set(present.compactMap { $0["sql"] as String? })
-        for sql in wanted where !kept.contains(sql) { try db.execute(sql: sql) }
+        for sql in wanted where !standing.contains(sql) { try db.execute(sql: sql) }
     }
 
     /// Captures the rows that were evicted by writes which did not come to their end: their own

@@ -26,8 +26,8 @@ package struct ChangeSetStaging {
 
     /// Looks through a body, and parses what is large in it; what was staged before is gone.
     ///
-    /// The connection must have been prepared by ``EngineConnection``. With a `bound`, a body with a
-    /// larger value is refused before anything of it is parsed.
+    /// The connection must have been prepared by ``EngineConnection``. With a `bound`, a body with
+    /// a larger value is refused before anything of it is parsed.
     package init(
         body: [UInt8],
         limits: Limits,
