@@ -294,13 +294,13 @@ import TidemarkTestSupport
 
     private static func statement(_ random: inout SeededGenerator, isText: Bool) -> String {
         let number = { (random: inout SeededGenerator) in Int.random(in: 1...6, using: &random) }
-        let or = ["", "OR REPLACE", "OR REPLACE", "OR IGNORE", "OR FAIL"].randomElement(
-            using: &random
-        )!
+        let or = ["", "OR REPLACE", "OR REPLACE", "OR IGNORE", "OR FAIL"][
+            Int.random(in: 0..<5, using: &random)
+        ]
         let id = { (random: inout SeededGenerator) -> String in
             let value = number(&random)
             return isText
-                ? ["'k\(value)'", "'K\(value)'"].randomElement(using: &random)! : "\(value)"
+                ? (Bool.random(using: &random) ? "'k\(value)'" : "'K\(value)'") : "\(value)"
         }
         let (mine, other) = (id(&random), id(&random))
         let up = Bool.random(using: &random) ? "NULL" : other
