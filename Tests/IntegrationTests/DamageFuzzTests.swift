@@ -32,11 +32,7 @@ extension IntegrationTests {
                 "\(outcomes.count) damaged device files: \(outcomes.count - refused.count) synced, "
                     + "\(refused.count) refused, \(refused.count { $0.refusal == nil }) of these rescued"
             )
-            for (reason, files) in Dictionary(grouping: refused, by: { $0.refusal ?? "" })
-                .sorted(by: { $0.value.count > $1.value.count }) where !reason.isEmpty
-            {
-                Report.line("    \(files.count) not rescued: \(reason)")
-            }
+            for reason in refused.compactMap(\.refusal) { Report.line("    \(reason)") }
         }
 
         private func run(_ seed: Int, in scene: DamageScene) async throws -> Outcome {
@@ -61,7 +57,8 @@ extension IntegrationTests {
                 )
                 expectOrderly(result, "\(say): rescue")
                 if result.status != 0 {
-                    outcome.refusal = result.errors.split(separator: "\n").first.map(String.init)
+                    let error = result.errors.split(separator: "\n").first ?? ""
+                    outcome.refusal = "\(what): \(error)"
                 }
                 if result.status == 0 {
                     let sync = try await scene.run(["device", "sync", "new.sqlite"], Self.limit)

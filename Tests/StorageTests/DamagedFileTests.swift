@@ -244,6 +244,21 @@ import TidemarkTestSupport
         #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 1)
     }
 
+    @Test(arguments: ["tidemark_idmap", "sqlite_sequence", "tidemark_temporary", "tidemark_base"])
+    func `case 32: a table that can be done without keeps nothing from being rescued`(
+        table: String
+    ) async throws {
+        let bench = try await StorageBench.joined()
+        try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
+        try await bench.close()
+        try bench.destroyPages(of: [table])
+        try await bench.rescueDevice()
+        try await bench.edit("INSERT INTO team (name) VALUES ('Trier')")
+        try await bench.sync()
+        let rows = try await bench.verdict()
+        #expect(rows.filter { $0.contains("Bonn") || $0.contains("Trier") }.count == 2)
+    }
+
     @Test(arguments: ["tidemark_after_insert_team", "tidemark_outbox", "tidemark_capture_team"])
     func `case 32: a damaged entry of the schema does not keep what waits from being rescued`(
         entry: String

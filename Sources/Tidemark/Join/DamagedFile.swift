@@ -35,6 +35,34 @@ struct DamagedFile {
         return try outcome.get()
     }
 
+    /// Copies tables that can be done without into temporary ones, `rescued_` before their names.
+    ///
+    /// Outside a transaction: SQLite commits none in which it has met a damaged page.
+    ///
+    /// - Returns: The tables that can be read.
+    func setAside(_ tables: [String]) throws -> Set<String> {
+        var readable: Set<String> = []
+        for table in tables {
+            let copy = "temp.\(SQLText.name("rescued_" + table))"
+            try db.execute(sql: "DROP TABLE IF EXISTS \(copy)")
+            do {
+                try db.execute(
+                    sql: """
+                        CREATE TABLE \(copy) AS
+                        SELECT * FROM damaged.\(SQLText.name(table)) NOT INDEXED
+                        """
+                )
+                readable.insert(table)
+            } catch let error as DatabaseError
+                where [.SQLITE_CORRUPT, .SQLITE_ERROR].contains(error.resultCode)
+            {
+                // The caller says that it is lost, where that matters.
+                continue
+            }
+        }
+        return readable
+    }
+
     private func attach() throws {
         try db.execute(sql: "ATTACH ? AS damaged", arguments: [path])
     }

@@ -23,10 +23,8 @@ struct RescueOutbox {
         "tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after",
     ]
     private static let conflicts = ["tidemark_conflict", "tidemark_conflict_record"]
-    /// What is lost without harm to what waits, and how people know it.
-    private static let dispensable = [
-        ("tidemark_idmap", "the permanent ids that earlier temporary ids became")
-    ]
+    /// What can be done without.
+    private static let optional = ["tidemark_idmap", "sqlite_sequence", "tidemark_temporary"]
 
     /// The server and zone that a damaged file has joined.
     static func membership(ofFileAt path: String) throws -> (server: String, zone: String) {
@@ -50,24 +48,37 @@ struct RescueOutbox {
     func takeOver() throws -> [String] {
         var lost: [String] = []
         try Self.typing("the file") {
-            try DamagedFile(db: db, path: damagedPath).attached {
-                try Transaction.withoutForeignKeys(db) { lost = try copyAll() }
+            let damaged = DamagedFile(db: db, path: damagedPath)
+            try damaged.attached {
+                let readable = try damaged.setAside(Self.optional)
+                try Transaction.withoutForeignKeys(db) { lost = try copyAll(readable) }
             }
             try RescuedContent(db: db).proveUsable(limits: limits, now: now, newID: newID)
         }
         return lost
     }
 
-    private func copyAll() throws -> [String] {
+    private func copyAll(_ readable: Set<String>) throws -> [String] {
         let file = try DeviceFile(db)
         try EngineConnection.prepare(db, schema: file.schema)
         for table in Self.outbox + Self.conflicts + ["tidemark_capture"] { try copy(table) }
         for table in file.schema.tables { try copy(CaptureTables.shadow(table)) }
         var lost: [String] = []
-        for (table, words) in Self.dispensable where try !isCopied(table) { lost.append(words) }
+        if !readable.contains("tidemark_idmap") {
+            lost.append("the permanent ids that earlier temporary ids became")
+        } else {
+            try db.execute(
+                sql: """
+                    INSERT OR IGNORE INTO tidemark_idmap (tbl, temporary, permanent)
+                    SELECT tbl, temporary, permanent FROM temp.rescued_tidemark_idmap
+                    WHERE typeof(tbl) = 'text' AND typeof(temporary) = 'integer'
+                        AND typeof(permanent) = 'integer'
+                    """
+            )
+        }
         let content = RescuedContent(db: db)
         try content.check(schema: file.schema)
-        let epoch = try RescuedIdentity(db: db).take()
+        let epoch = try RescuedIdentity(db: db).take(counters: readable)
         try DrainCapture(db: db, schema: file.schema).drain(
             boundaries: [],
             now: now,
@@ -86,19 +97,6 @@ struct RescueOutbox {
             try pending.replay()
         }
         return lost
-    }
-
-    /// Copies a table that can be done without; false when it cannot be read.
-    private func isCopied(_ table: String) throws -> Bool {
-        do {
-            try db.inSavepoint {
-                try copy(table)
-                return .commit
-            }
-            return true
-        } catch let error as TidemarkError where error.code == .fileDamaged {
-            return false
-        }
     }
 
     /// Copies the rows of a table of bookkeeping, of the columns that both files know.

@@ -112,7 +112,7 @@ struct RescuedContent {
         _ = try Conflict.all(db)
         do {
             try db.inTransaction(.immediate) {
-                _ = try DeviceCore(limits: limits).prepareRequest(
+                let request = try DeviceCore(limits: limits).prepareRequest(
                     db,
                     boundaries: [],
                     changeSetsMax: limits.changeSetsPerRequestMax,
@@ -120,6 +120,7 @@ struct RescuedContent {
                     now: now,
                     newID: newID
                 )
+                try checkForm(of: request.body, limits)
                 return .rollback
             }
         } catch let error as TidemarkError where error.recovery != .permanent {
@@ -132,21 +133,36 @@ struct RescuedContent {
     }
 }
 
+extension RescuedContent {
+    /// A damaged character may have made the request no JSON, which no server takes.
+    private func checkForm(of body: [UInt8], _ limits: Limits) throws {
+        let text = String(decoding: body, as: UTF8.self)
+        do {
+            _ = try JSONScan(body, limits: limits)
+        } catch {
+            throw Self.damaged("the text of what is sent", because: error.message)
+        }
+        let isJSON = try Bool.fetchOne(db, sql: "SELECT json_valid(?)", arguments: [text])
+        guard isJSON == true else { throw Self.damaged("the text of what is sent") }
+    }
+}
+
 /// Who a rescued device is: the same as the damaged file, and it goes on counting there.
 struct RescuedIdentity {
     let db: Database
 
     /// Takes the identity over; what is damaged of it and can be done without is left out.
     ///
+    /// - Parameter counters: The tables of counters that can be read and were set aside.
     /// - Returns: The history that the damaged file is in; nil before its first snapshot.
     /// - Throws: ``TidemarkCore/TidemarkError`` when the file does not say who the device is.
-    func take() throws -> String? {
+    func take(counters: Set<String>) throws -> String? {
         let identity = try Row.fetchOne(
             db,
             sql: """
                 SELECT device, epoch, time, overruled, lap, open_laps,
                     \(RescuedContent.isID("device")) AND server IS NOT NULL
-                        AND (epoch IS NULL OR typeof(epoch) = 'text' AND epoch <> '') AS sound
+                        AND (epoch IS NULL OR \(RescuedContent.isID("epoch"))) AS sound
                 FROM damaged.tidemark_device
                 """
         )
@@ -167,7 +183,7 @@ struct RescuedIdentity {
         )
         try takeLaps()
         try DeviceClock.store(clock, in: db)
-        try takeCounters()
+        try takeCounters(counters)
         return try identity.value("epoch")
     }
 
@@ -187,28 +203,25 @@ struct RescuedIdentity {
     }
 
     /// The counters of ids, which also lie beyond every id that waits.
-    private func takeCounters() throws {
-        let isCounter =
-            "typeof(d.seq) = 'integer' AND d.seq BETWEEN 0 AND \(TemporaryID.reservedMax)"
-        for sql in [
-            """
-            UPDATE sqlite_sequence SET seq = max(sqlite_sequence.seq, d.seq)
-            FROM damaged.sqlite_sequence AS d WHERE d.name = sqlite_sequence.name AND \(isCounter)
-            """,
-            """
-            UPDATE tidemark_temporary SET next = min(tidemark_temporary.next, d.next)
-            FROM damaged.tidemark_temporary AS d
-            WHERE typeof(d.next) = 'integer' AND d.next BETWEEN -\(TemporaryID.reservedMax) AND -1
-            """,
-        ] {
-            do {
-                try db.execute(sql: sql)
-            } catch let error as DatabaseError
-                where [.SQLITE_CORRUPT, .SQLITE_ERROR].contains(error.resultCode)
-            {
-                // A counter that is lost begins behind the ids that are known, below.
-                continue
-            }
+    private func takeCounters(_ readable: Set<String>) throws {
+        if readable.contains("sqlite_sequence") {
+            try db.execute(
+                sql: """
+                    UPDATE sqlite_sequence SET seq = max(sqlite_sequence.seq, d.seq)
+                    FROM temp.rescued_sqlite_sequence AS d WHERE d.name = sqlite_sequence.name
+                        AND typeof(d.seq) = 'integer'
+                        AND d.seq BETWEEN 0 AND \(TemporaryID.reservedMax)
+                    """
+            )
+        }
+        if readable.contains("tidemark_temporary") {
+            try db.execute(
+                sql: """
+                    UPDATE tidemark_temporary SET next = min(tidemark_temporary.next, d.next)
+                    FROM temp.rescued_tidemark_temporary AS d WHERE typeof(d.next) = 'integer'
+                        AND d.next BETWEEN -\(TemporaryID.reservedMax) AND -1
+                    """
+            )
         }
         try db.execute(
             sql: """
