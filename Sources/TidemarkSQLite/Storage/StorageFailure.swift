@@ -81,6 +81,7 @@ extension TidemarkError {
     /// - Parameters:
     ///   - what: What cannot be read, such as a table of the bookkeeping.
     ///   - file: The file, as the reader of the message knows it; nil where the caller names it.
+    /// - Returns: The error, `fileDamaged`.
     package static func unreadable(_ what: String, in file: String? = nil) -> TidemarkError {
         TidemarkError(
             .fileDamaged,
