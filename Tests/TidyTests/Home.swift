@@ -58,6 +58,16 @@ struct Home {
             reason: "waits for the signal that ends the process"
         ),
         Home(
+            path: "Sources/TidemarkCLI/Commands/Backup.swift",
+            calls: ["UUID()"],
+            reason: "the random name of the folder in which a copy is made"
+        ),
+        Home(
+            path: "Sources/TidemarkCLI/OpenDevice.swift",
+            calls: ["UUID()"],
+            reason: "the random name of the folder in which a file on a read-only disk is read"
+        ),
+        Home(
             path: "Sources/TidemarkCLI/Commands/Serve.swift",
             calls: ["UUID()"],
             reason: "the random epoch of a new history"
