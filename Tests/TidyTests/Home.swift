@@ -73,16 +73,6 @@ struct Home {
             reason: "the random epoch of a new history"
         ),
         Home(
-            path: "Sources/TidemarkCLI/Commands/Backup.swift",
-            calls: ["UUID()"],
-            reason: "the name of the folder in which the copy is made"
-        ),
-        Home(
-            path: "Sources/TidemarkCLI/OpenDevice.swift",
-            calls: ["UUID()"],
-            reason: "the name of the folder for a copy of a file on a read-only disk"
-        ),
-        Home(
             path: "Sources/TidemarkBench/Parts/Pause.swift",
             calls: ["Task.sleep"],
             reason: "the pause between two commits whose way is followed, or after a cut"

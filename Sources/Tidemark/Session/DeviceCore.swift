@@ -320,7 +320,7 @@ extension DeviceCore {
     /// Makes change sets of what was captured, and no request.
     static func drain(
         _ db: Database,
-        boundaries: [Int64],
+        boundaries: KnownTransactions,
         now: Date,
         newID: () -> UUID
     ) throws {
