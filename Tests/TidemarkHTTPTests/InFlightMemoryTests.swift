@@ -68,8 +68,8 @@ import TidemarkGzip
     }
 
     @Test(arguments: [
-        "POST /sync HTTP/1.1\r\nHost: t\r\nContent-Length: 900000\r\n\r\n",
-        "POST /fingerprints HTTP/1.1\r\nHost: t\r\nContent-Length: 900000\r\n\r\n",
+        "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n",
+        "POST /fingerprints HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n",
     ])
     func `an upload that hangs up half-way gives its memory back`(head: String) async throws {
         let registry = PrometheusRegistry()
@@ -90,7 +90,7 @@ import TidemarkGzip
         let registry = PrometheusRegistry()
         try await TestServer.run(service, limits: limits, registry: registry) { server in
             let channel = try await server.connectWithoutReading(
-                sending: "POST /sync HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\n123"
+                sending: "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n123"
             )
             try await Self.until(server) { try Self.held(registry) >= 2 * Self.mebibyte }
             let post = { @Sendable (bytes: Int) in

@@ -37,7 +37,10 @@ struct DivideRecords {
         let records = try Row.fetchAll(
             db,
             sql: "SELECT num, grp, tbl FROM temp.tidemark_division ORDER BY num"
-        ).map { (num: $0["num"] as Int64, group: $0["grp"] as Int64, table: $0["tbl"] as String) }
+        ).map { row in
+            let (num, group): (Int64, Int64) = try (row.value("num"), row.value("grp"))
+            return (num: num, group: group, table: try row.value("tbl") as String)
+        }
         guard records.count > 1 else { return [:] }
         var parts = DisjointSets()
         let present = Set(records.map(\.table))
@@ -120,10 +123,11 @@ struct DivideRecords {
         )
         let own = Set(table.columns.map(\.name))
         var pairs: [(Int64, Int64)] = []
-        for (_, rows) in Dictionary(grouping: indexes, by: { $0["idx"] as String }) {
-            let columns = rows.compactMap { $0["col"] as String? }
-            let isPlain = rows.allSatisfy {
-                ["BINARY", "NOCASE", "RTRIM"].contains(($0["coll"] as String? ?? "").uppercased())
+        for (_, rows) in try Dictionary(grouping: indexes, by: { try $0.value("idx") as String }) {
+            let columns = try rows.compactMap { try $0.value("col") as String? }
+            let isPlain = try rows.allSatisfy {
+                let collation = try $0.value("coll") as String? ?? ""
+                return ["BINARY", "NOCASE", "RTRIM"].contains(collation.uppercased())
             }
             let isKnown = isPlain && columns.count == rows.count && own.isSuperset(of: columns)
             let literal = SQLText.literal(table.name)
@@ -159,13 +163,15 @@ struct DivideRecords {
                     WHERE kind = 'update' AND seq BETWEEN ? AND ? AND \(old) <> \(new)
                     """,
                 arguments: [range.lowerBound, range.upperBound]
-            ).map { ($0[0] as String, $0[1] as String) }
+            ).map { try ($0.value(0) as String, $0.value(1) as String) }
             guard !moved.isEmpty else { continue }
             var numbers = try Row.fetchAll(
                 db,
                 sql: "SELECT key, num FROM temp.tidemark_division WHERE tbl = ?",
                 arguments: [table.name]
-            ).reduce(into: [String: Int64]()) { $0[$1["key"]] = $1["num"] }
+            ).reduce(into: [String: Int64]()) { numbers, row in
+                numbers[try row.value("key")] = try row.value("num")
+            }
             for (old, new) in moved {
                 // A key between two others may be no record's any more, but connects them.
                 for key in [old, new] where numbers[key] == nil {
@@ -190,7 +196,7 @@ struct DivideRecords {
     }
 
     private func fetch(_ sql: String) throws -> [(Int64, Int64)] {
-        try Row.fetchAll(db, sql: sql).map { ($0[0] as Int64, $0[1] as Int64) }
+        try Row.fetchAll(db, sql: sql).map { try ($0.value(0) as Int64, $0.value(1) as Int64) }
     }
 
     /// SQL for the values of some columns in the records of a table, before and after, as one text;
