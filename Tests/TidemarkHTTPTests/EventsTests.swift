@@ -98,7 +98,13 @@ import TidemarkTestSupport
                                 device: "listener \(number)",
                                 from: known
                             ) { event in
-                                if case .moved(let to) = event { told.yield((number, to.revision)) }
+                                // A small change may come with the news of it.
+                                switch event {
+                                case .moved(let to): told.yield((number, to.revision))
+                                case .changed(let change):
+                                    told.yield((number, change.end.revision))
+                                default: break
+                                }
                             }
                         } catch { continue }
                     }

@@ -85,7 +85,10 @@ import TidemarkGzip
     @Test func `answers that nobody reads are counted, the next large one waits elsewhere`()
         async throws
     {
-        let large = noise(count: 2 * Self.mebibyte)
+        // More than the buffers of a connection take, which are the system's.
+        let large = noise(count: 24 * Self.mebibyte)
+        var limits = limits
+        limits.inFlightBytesMax = 32 * Self.mebibyte
         let service = ScriptedService { _, body in body.count == 3 ? large : Array("{}".utf8) }
         let registry = PrometheusRegistry()
         try await TestServer.run(service, limits: limits, registry: registry) { server in
