@@ -49,7 +49,9 @@ import TidemarkTestSupport
         "DELETE FROM player",
         "DELETE FROM team WHERE id = 2",
         "INSERT INTO player (id, name) VALUES (4000, 'nobody')",
-        "INSERT INTO player SELECT id + 100, team_id, name, score, photo, note, born FROM player",
+        // New rows under temporary ids would be somebody's work: they are sent.
+        "INSERT INTO player SELECT id + 100, team_id, name, score, photo, note, born FROM player "
+            + "WHERE id < 1000",
         "INSERT INTO tag VALUES ('grey', NULL); INSERT INTO player_tag VALUES (1, 'grey', 0)",
         "UPDATE player SET name = name || '!'",
     ]

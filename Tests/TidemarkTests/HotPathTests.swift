@@ -21,6 +21,7 @@ import TidemarkTestSupport
         "tidemark_served_column": "a row a column",
         "tidemark_identity": "a row a table",
         "tidemark_temporary": "a row a table",
+        "sqlite_sequence": "a row a table",
         "tidemark_changeset": "what waits on the device",
         "tidemark_outbox": "what waits on the device",
         "tidemark_after": "what waits on the device",
