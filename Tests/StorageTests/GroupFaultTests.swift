@@ -73,7 +73,7 @@ import TidemarkTestSupport
     }
 
     /// Each how-many-th call fails; `TIDEMARK_STORAGE_STRIDE=1` lets every one fail.
-    private static let stride = Effort.count("TIDEMARK_STORAGE_STRIDE", short: 97, long: 23)
+    private static let stride = Effort.count("TIDEMARK_STORAGE_STRIDE", short: 23, long: 23)
 
     private static let all = (1...devices).map { "text \($0)" }
 

@@ -107,7 +107,7 @@ import TidemarkCore
         #expect(accepted.map { $0.contains("nobody") } == [false, false, true])
         #expect(accepted[1].contains(#""__oldId__":-1"#))
         // With a refused one among them nothing is written together.
-        let refused = Self.request(4, #"{"player":{"delete":[3]}}"#, answer: "verdicts")
+        let refused = Self.request(4, #"{"player":{"delete":[3,4,5,6]}}"#, answer: "verdicts")
         let mixed = try await answers(store, to: requests + [refused])
         #expect(Array(mixed.dropLast()) == accepted && mixed[3].contains(#""conflict":true"#))
     }
