@@ -1,4 +1,4 @@
-public import TidemarkCore
+package import TidemarkCore
 
 extension TidemarkError {
     /// Refuses tables to leave out that are none of a database's.
