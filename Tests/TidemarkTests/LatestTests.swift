@@ -42,6 +42,26 @@ private let day: Int64 = 86_400_000
         return (cluster, anna, try await cluster.device("ben", clock: bens.read))
     }
 
+    @Test
+    func `B11: what a device set in vain and a program's value that it replaced are both kept`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: Self.schema,
+            seed: Self.seed,
+            policies: ["notes": .lastWriter, "notes.done": .latest],
+            now: Wall(noon + 60_000).read
+        )
+        let anna = try await cluster.device("anna", clock: Wall().read)
+        try cluster.writeOutside("UPDATE notes SET text = 'shell', done = 7 WHERE id = 1")
+        try await anna.write("UPDATE notes SET text = 'goat milk', done = 1 WHERE id = 1")
+        try await anna.engine.sync()
+        #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|7"])
+        let kept = try #require(try await anna.engine.conflicts().first)
+        #expect(kept.records.map(\.mine) == [#"{"text":"shell","done":1}"#])
+        #expect(kept.records.map(\.theirs) == [#"{"text":"goat milk","done":7}"#])
+    }
+
     @Test func `B11 C5: an older edit that arrives later loses its column only, and is kept`()
         async throws
     {

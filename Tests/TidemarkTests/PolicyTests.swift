@@ -174,6 +174,10 @@ import TidemarkTestSupport
             try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
                 == [#"{"value":"red"}"#]
         )
+        #expect(
+            try await ben.engine.conflicts().isEmpty,
+            "what both have made alike is no conflict"
+        )
     }
 
     @Test func `B8: who edits a note twice takes somebody's value once, and not their own`()

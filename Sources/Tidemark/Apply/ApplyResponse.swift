@@ -272,7 +272,7 @@ struct ApplyResponse {
         }
         for item in answered.accepted {
             events += try overruled.keep(fromSet: item.ord, id: item.id)
-            events += try parking.keepMissing(id: item.id, ord: item.ord)
+            events += try parking.keepMissing(id: item.id, ord: item.ord, in: file.schema)
             try Outbox.remove(item.id, in: db)
         }
         if !answered.accepted.isEmpty { try Outbox.forgetNewerEdits(in: db) }

@@ -71,14 +71,22 @@ struct OverruledValues {
                 """,
             arguments: [id, now, reasons ?? "[]", Conflict.Kind.overruled.rawValue]
         )
+        // A record is named twice when one of its values was set in vain and another one replaced a
+        // program's.
         try db.execute(
             sql: """
-                INSERT OR REPLACE INTO tidemark_conflict_record
-                    (id, tbl, key, operation, base, mine, theirs)
-                SELECT ?1, value ->> '$.table', value -> '$.key', 'update', value -> '$.row',
-                    value -> '$.lost', iif(json_type(value, '$.kept') = 'object', value -> '$.kept', NULL)
-                FROM json_each(?2) WHERE json_type(value, '$.table') = 'text'
-                    AND json_type(value, '$.key') <> 'null' AND json_type(value, '$.lost') = 'object'
+                INSERT INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
+                SELECT ?1, tbl, key, 'update', max(whole),
+                    '{' || group_concat(nullif(substr(lost, 2, length(lost) - 2), '')) || '}',
+                    '{' || group_concat(nullif(substr(kept, 2, length(kept) - 2), '')) || '}'
+                FROM (
+                    SELECT value ->> '$.table' AS tbl, value -> '$.key' AS key,
+                        value -> '$.row' AS whole, value -> '$.lost' AS lost,
+                        iif(json_type(value, '$.kept') = 'object', value -> '$.kept', NULL) AS kept
+                    FROM json_each(?2) WHERE json_type(value, '$.table') = 'text'
+                        AND json_type(value, '$.key') <> 'null' AND json_type(value, '$.lost') = 'object'
+                )
+                GROUP BY tbl, key
                 """,
             arguments: [id, records]
         )

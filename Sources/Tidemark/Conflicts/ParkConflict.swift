@@ -98,10 +98,11 @@ struct ParkConflict {
     /// does not have: the server may have removed them at once, by a trigger of the app's, or it
     /// lost them.
     ///
-    /// They leave the tables, as the server's rows are the truth; but not without a word. Where
-    /// the server's rows are in the tables of `schema`, a record that is there is not missing: of a
-    /// change set that was compacted, the answer has no more than the new ids.
-    func keepMissing(id: String, ord: Int, in schema: SyncSchema? = nil) throws -> [SyncEvent] {
+    /// They leave the tables, as the server's rows are the truth; but not without a word. The
+    /// server's rows are in the tables of `schema` by now, and a record that is there is not
+    /// missing: of a change set that was compacted, the answer has no more than the new ids, and of
+    /// a record that others had created, no more than the values that prevailed over theirs.
+    func keepMissing(id: String, ord: Int, in schema: SyncSchema) throws -> [SyncEvent] {
         var missing = """
             FROM tidemark_outbox AS o JOIN tidemark_changeset AS c USING (seq)
             WHERE c.id = ?1 AND o.operation = 'create' AND NOT EXISTS (
@@ -113,7 +114,7 @@ struct ParkConflict {
             arguments: [id, ord]
         )
         guard !names.isEmpty else { return [] }
-        for table in schema?.tables ?? [] where names.contains(table.name) {
+        for table in schema.tables where names.contains(table.name) {
             missing += """
                  AND NOT (o.tbl = \(SQLText.literal(table.name)) AND EXISTS (
                     SELECT 1 FROM main.\(SQLText.name(table.name)) AS t
