@@ -13,6 +13,9 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     // What the server decides.
     case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn
     case ignoresAfter, forgetsOwnCommits, evictsUniqueHolder, swapsWithoutParking
+    case refusesEverything, mistakesForDeleted, mistakesForExisting, mistakesForOrphan,
+        mistakesForReferenced, mistakesForUnique
+    case lastArrivalWins, believesAnyTime, tellsNoLosers
     // What it keeps and answers.
     case keepsEffectsOfRefused, keepsEffectsOfRefusedRequest, commitsWithoutDeletions,
         leavesCascadesOutOfLog
@@ -24,12 +27,14 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
     case carriesOldFingerprint, believesItsBooks, deletesUnasked
     case takesBaseWhenSending, movesBaseWhenSending, thawsSentSets, dropsCreationsDeletedLater
-    case cutsLongSets
+    case cutsLongSets, splitsTransactions
     // What it takes in.
     case storesRevisionFirst, takesGaps, appliesLastRevisionOnly, coalescesDeletionAway
-    case appliesOnTopOfEdits, forgetsToReplay, capturesWhatItApplies, acknowledgesNewerEdits
+    case appliesOnTopOfEdits, forgetsToReplay, hidesWhatFits, capturesWhatItApplies
+    case acknowledgesNewerEdits
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
+    case dropsValuesInVain, forgetsTimesSeen
     case dropsOutboxOnSnapshot, trustsSnapshot
     // What it does when tables change.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues,

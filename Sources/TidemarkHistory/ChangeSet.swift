@@ -8,14 +8,23 @@ public struct OutboxSet: Sendable, Equatable {
     public let changes: [RecordChange]
     /// The JSON that is sent, once it is frozen.
     public let wire: String?
+    /// When it was made, by the device's hybrid clock; 0: no policy asks.
+    public let time: Int64
 
     /// Makes a waiting change set.
-    public init(id: String, after: [String] = [], changes: [RecordChange], wire: String? = nil) {
-        (self.id, self.after, self.changes, self.wire) = (id, after, changes, wire)
+    public init(
+        id: String,
+        after: [String] = [],
+        changes: [RecordChange],
+        wire: String? = nil,
+        time: Int64 = 0
+    ) {
+        (self.id, self.after, self.changes) = (id, after, changes)
+        (self.wire, self.time) = (wire, time)
     }
 }
 
-/// A change set in a device's conflict inbox.
+/// A change set in a device's conflict inbox, or values that were overruled.
 public struct ParkedSet: Sendable, Equatable {
     /// One of its records.
     public struct Item: Sendable, Equatable {
@@ -49,10 +58,19 @@ public struct ParkedSet: Sendable, Equatable {
     public let items: [Item]
     /// Why it was refused, as JSON.
     public let reasons: String
+    /// Whether nothing was refused: `mine` has values in whose place others stand, by the policy of
+    /// their columns.
+    public let isOverruled: Bool
 
     /// Makes a parked change set.
-    public init(id: String, items: [Item], reasons: String = "[]") {
+    public init(
+        id: String,
+        items: [Item],
+        reasons: String = "[]",
+        isOverruled: Bool = false
+    ) {
         (self.id, self.items, self.reasons) = (id, items, reasons)
+        self.isOverruled = isOverruled
     }
 }
 

@@ -63,8 +63,6 @@ public struct Event: Sendable {
         /// Something that no honest peer sends reached an actor, which answered with that status,
         /// or threw that code; 5xx and `crash` are defects.
         case abused(actor: String, input: String, outcome: String)
-        /// A losing value under `lastWriter` or `latest` is kept where somebody can restore it.
-        case kept(record: RecordID, column: String, value: String, revision: Int64)
         /// All faults have stopped; from now on everything must drain.
         case healed
         /// A device has nothing to send and nothing to fetch, after so many requests since
@@ -105,6 +103,8 @@ public struct DeviceStep: Sendable {
     public let resolved: [String]
     /// The layouts that the file's bookkeeping is fitted to since this step; nil: as before.
     public let fit: Fit?
+    /// The device's wall clock, in milliseconds since 1970; nil: no policy asks it.
+    public let wall: Int64?
 
     /// Layouts, each by its place, from 0, among those that were told of its side.
     public struct Fit: Sendable, Equatable {
@@ -130,12 +130,14 @@ public struct DeviceStep: Sendable {
         identities: [IdentityPair] = [],
         captured: Int = 0,
         resolved: [String] = [],
-        fit: Fit? = nil
+        fit: Fit? = nil,
+        wall: Int64? = nil
     ) {
         (self.device, self.step, self.identity) = (device, step, identity)
         (self.epoch, self.cursor, self.rows) = (epoch, cursor, rows)
         (self.outbox, self.conflicts, self.identities) = (outbox, conflicts, identities)
         (self.captured, self.resolved, self.fit) = (captured, resolved, fit)
+        self.wall = wall
     }
 }
 

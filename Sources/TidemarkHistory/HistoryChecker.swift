@@ -15,6 +15,8 @@ public struct HistoryChecker: Sendable {
     var devices: [String: DeviceModel] = [:]
     var copies: [String: DeviceModel] = [:]
     var sets: [String: AuthoredSet] = [:]
+    /// The values that do not stand and have to be kept.
+    var ledger = Ledger()
     var requests: [Int: Request] = [:]
     /// What the server has answered to requests with a change set, instead of a verdict.
     var errors: [String: Set<String>] = [:]
@@ -57,13 +59,13 @@ public struct HistoryChecker: Sendable {
         case .restored(let epoch, let revision):
             counters.restores += 1
             zone?.restore(epoch: epoch, revision: revision, rules: rules)
+            ledger.forget()
         case .dumped(let actor, let rows): checkDump(actor, rows)
         case .digested(let actor, let hash): digests[actor] = hash
         case .hidden(let actor, let canaries): hidden[actor, default: []] += canaries
         case .received(let actor, let bytes): checkReceived(actor, bytes)
         case .measured(let actor, let name, let value): checkBound(actor, name, value)
         case .abused(let actor, let input, let outcome): checkAbuse(actor, input, outcome)
-        case .kept: counters.keptValues += 1
         case .healed: healedAt = now
         case .drained(let device, let count): checkDrained(device, count)
         case .finished: checkEnd()

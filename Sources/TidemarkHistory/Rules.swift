@@ -10,6 +10,8 @@ public struct Rules: Sendable {
         public let hasAssignedKeys: Bool
         /// What happens when two devices change one record.
         public let policy: Policy
+        /// The columns with a policy of their own.
+        public let columnPolicies: [String: Policy]
         /// The foreign keys.
         public let references: [Reference]
         /// The columns of each unique constraint.
@@ -21,12 +23,17 @@ public struct Rules: Sendable {
             key: [String],
             hasAssignedKeys: Bool,
             policy: Policy = .reject,
+            columnPolicies: [String: Policy] = [:],
             references: [Reference] = [],
             unique: [[String]] = []
         ) {
             (self.name, self.key, self.hasAssignedKeys) = (name, key, hasAssignedKeys)
-            (self.policy, self.references, self.unique) = (policy, references, unique)
+            (self.policy, self.columnPolicies) = (policy, columnPolicies)
+            (self.references, self.unique) = (references, unique)
         }
+
+        /// The policy of a column.
+        func policy(of column: String) -> Policy { columnPolicies[column] ?? policy }
     }
 
     /// A foreign key to the primary key of another table.
@@ -52,6 +59,9 @@ public struct Rules: Sendable {
         case lastWriter
         /// The later edit by hybrid logical clock, per column; the losing value is kept.
         case latest
+
+        /// Whether one of two values stands and the other one is kept, so that nobody is asked.
+        var decides: Bool { self == .lastWriter || self == .latest }
     }
 
     /// The synced tables.

@@ -20,6 +20,8 @@ public struct ServerStep: Sendable {
     /// The code of the error that it answered with, `unavailable` say; its transaction was rolled
     /// back then.
     public let error: String?
+    /// The server's wall clock, in milliseconds since 1970; nil: no policy asks it.
+    public let wall: Int64?
 
     /// Makes a step.
     public init(
@@ -30,11 +32,12 @@ public struct ServerStep: Sendable {
         rows: [RowChange] = [],
         assigned: [String: [IdentityPair]] = [:],
         answer: Answer? = nil,
-        error: String? = nil
+        error: String? = nil,
+        wall: Int64? = nil
     ) {
         (self.request, self.epoch, self.revision) = (request, epoch, revision)
         (self.commits, self.rows, self.assigned) = (commits, rows, assigned)
-        (self.answer, self.error) = (answer, error)
+        (self.answer, self.error, self.wall) = (answer, error, wall)
     }
 }
 
@@ -48,16 +51,19 @@ public struct Commit: Sendable, Equatable {
     public let identity: String?
     /// What it changed.
     public let changes: [RecordChange]
+    /// When it was made, by the hybrid clock, as the log has it; 0: no policy asks.
+    public let time: Int64
 
     /// Makes a revision.
     public init(
         revision: Int64,
         changeSet: String? = nil,
         identity: String? = nil,
-        changes: [RecordChange]
+        changes: [RecordChange],
+        time: Int64 = 0
     ) {
         (self.revision, self.changeSet) = (revision, changeSet)
-        (self.identity, self.changes) = (identity, changes)
+        (self.identity, self.changes, self.time) = (identity, changes, time)
     }
 }
 

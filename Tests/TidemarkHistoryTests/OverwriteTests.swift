@@ -130,6 +130,27 @@ import TidemarkHistory
         story.expect(.intentKept, "nobody else changed player 1")
     }
 
+    @Test(arguments: ["deleted", "exists", "unique", "parentDeleted", "referenced", "overruled"])
+    func `a refusal with a reason that is not so is found`(rule: String) {
+        var (story, _) = contended()
+        let reply = Reply(
+            changeSet: "s",
+            revision: nil,
+            body: "{refused}",
+            truth: [Story.anna.id: truth],
+            reasons: [(Story.anna.id, rule)]
+        )
+        story.served(1, revision: 2, replies: [missed, reply])
+        story.expect(.intentKept, "as \(rule)")
+    }
+
+    @Test(arguments: ["constraintViolated", "brokenReference", "unknownColumn", "tooLarge"])
+    func `a request that is refused for what is not wrong with it is found`(error: String) {
+        var (story, _) = contended()
+        story.served(1, revision: 2, error: error)
+        story.expect(.intentKept, "no \(error)")
+    }
+
     @Test func `an update that sets what nobody changed is found`() {
         var story = Story()
         let set = OutboxSet(

@@ -15,6 +15,8 @@ struct Story {
                 references: [Rules.Reference(columns: ["team_id"], parent: "team")]
             ),
             Rules.Table(name: "note", key: ["id"], hasAssignedKeys: false, policy: .columns),
+            Rules.Table(name: "memo", key: ["id"], hasAssignedKeys: false, policy: .lastWriter),
+            Rules.Table(name: "wish", key: ["id"], hasAssignedKeys: false, policy: .latest),
         ],
         caps: ["outbox": 10],
         requestsToDrainMax: 5,
@@ -41,11 +43,11 @@ struct Story {
     /// A zone at revision 1 with the rows of the league, and two devices that have joined.
     ///
     /// With `alters`, tables are told of, since somebody will alter them.
-    init(alters: Bool = false) {
+    init(alters: Bool = false, more: [Example] = []) {
         if alters {
             for actor in ["server", "a", "b"] { add(.altered(actor: actor, Story.layout())) }
         }
-        let rows = [Story.kiel, Story.anna, Story.ben, Story.paper]
+        let rows = [Story.kiel, Story.anna, Story.ben, Story.paper] + more
         served(nil, revision: 1, rows: rows.map { RowChange($0.id, before: nil, after: $0.row) })
         for device in ["a", "b"] {
             add(
@@ -81,7 +83,8 @@ struct Story {
         identities: [IdentityPair] = [],
         captured: Int = 0,
         resolved: [String] = [],
-        fit: DeviceStep.Fit? = nil
+        fit: DeviceStep.Fit? = nil,
+        wall: Int64? = nil
     ) {
         add(
             .stepped(
@@ -97,7 +100,8 @@ struct Story {
                     identities: identities,
                     captured: captured,
                     resolved: resolved,
-                    fit: fit
+                    fit: fit,
+                    wall: wall
                 )
             )
         )

@@ -77,6 +77,7 @@ struct PendingChanges {
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             // Whatever fits is shown.
+            if planted(PlantedBug.hidesWhatFits) { return }
             for (index, seq) in sets.enumerated() {
                 try replayAlone(seq, ord: Self.replayOrd - 1 - index * 2)
             }

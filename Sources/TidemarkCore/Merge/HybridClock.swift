@@ -33,6 +33,7 @@ public struct HybridClock: Hashable, Sendable {
     /// Takes a time that somebody claims, unless it lies ahead of the wall by more than
     /// `skewMax` milliseconds; then it counts as given here and now.
     public mutating func admit(_ time: Int64, at milliseconds: Int64, skewMax: Int64) -> Int64 {
+        if planted(PlantedBug.believesAnyTime) { return time }
         let wall = min(max(milliseconds, 0), Self.timeMax / Self.ticksPerMillisecond)
         guard time / Self.ticksPerMillisecond <= wall + skewMax else {
             return next(at: milliseconds)

@@ -203,6 +203,7 @@ private func decide(
         guard policy(column) == .latest, let holder = contention.holder(of: column) else {
             return false
         }
+        if planted(PlantedBug.lastArrivalWins) { return false }
         return contention.stamp < holder.stamp
     }
     return meeting.isEmpty ? .merge : .overrule(mine: mine, theirs: meeting.subtracting(mine))

@@ -11,7 +11,7 @@ extension HistoryChecker {
                 step.commits.contains { $0.changeSet == id }
                 || zone?.verdicts[id] == nil
             isRetry = isRetry || !decidedNow
-            check(reply, id, in: request, at: revision(id, request, step))
+            check(reply, id, in: request, at: revision(id, request, step), step.wall)
         }
         if isRetry { counters.retries += 1 }
     }
@@ -57,7 +57,8 @@ extension HistoryChecker {
         _ reply: Reply,
         _ id: String,
         in request: Request,
-        at revision: Int64
+        at revision: Int64,
+        _ wall: Int64?
     ) {
         if let known = zone?.verdicts[id] {
             if known.revision != reply.revision {
@@ -102,7 +103,7 @@ extension HistoryChecker {
             truth: reply.truth
         )
         checkTruth(reply, id, in: request, at: revision)
-        checkCause(reply, id, identity: devices[request.device]?.identity)
+        checkCause(reply, id, identity: devices[request.device]?.identity, at: revision, wall)
     }
 
     private func isAuthor(_ request: Request, of id: String) -> Bool {

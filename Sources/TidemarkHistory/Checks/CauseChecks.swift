@@ -1,44 +1,49 @@
 /// Nothing is refused, or parked, without a cause: an engine that refuses everything loses nothing
 /// either.
 extension HistoryChecker {
-    /// What the server says about a refusal is so.
-    mutating func checkCause(_ reply: Reply, _ id: String, identity: String?) {
+    /// What the server says about a refusal is so, at the revision at which it was decided.
+    mutating func checkCause(
+        _ reply: Reply,
+        _ id: String,
+        identity: String?,
+        at revision: Int64,
+        _ wall: Int64?
+    ) {
         guard let zone, let authored = sets[id] else { return }
         if reply.reasons.isEmpty {
             reportCause(id, authored.device, "a reason for its refusal", found: "none")
         }
-        guard authored.incarnation == zone.incarnation else { return }
         let ids = zone.identities(of: identity)
-        if !reply.reasons.isEmpty,
-            reply.reasons.allSatisfy({
-                $0.rule == "unique" && isOwnHolder($0.record, authored, ids)
-            })
-        {
+        let scene = Scene(
+            zone,
+            at: revision,
+            authored.changes.map { rules.translated($0, ids) },
+            rules
+        )
+        for reason in reply.reasons {
+            let isSo: Bool
+            switch reason.rule {
+            case "changed":
+                // What the author had seen of another history is not known.
+                guard authored.incarnation == zone.incarnation else { continue }
+                isSo = hasChanged(reason.record, authored, ids, scene, wall)
+            case "deleted": isSo = scene.isDeleted(reason.record, authored.own)
+            case "exists": isSo = scene.isThere(reason.record)
+            case "unique": isSo = scene.hasClash
+            case "parentDeleted": isSo = scene.hasOrphan
+            case "referenced": isSo = scene.hasReferenced
+            case "predecessor": isSo = authored.after.contains(where: zone.hasRefused)
+            default: isSo = false
+            }
+            guard !isSo else { continue }
             reportCause(
                 id,
                 authored.device,
-                "no refusal: whoever holds its unique values gives them away in it",
-                found: "refused as unique"
+                reason.rule == "changed"
+                    ? "no refusal: nobody else changed \(reason.record)"
+                    : "no refusal: nothing is so in the zone at \(revision)",
+                found: "refused for \(reason.record) as \(reason.rule)"
             )
-        }
-        for reason in reply.reasons {
-            switch reason.rule {
-            case "changed" where !hasChanged(reason.record, authored, ids):
-                reportCause(
-                    id,
-                    authored.device,
-                    "no refusal: nobody else changed \(reason.record)",
-                    found: "refused as changed"
-                )
-            case "predecessor" where !authored.after.contains(where: zone.hasRefused):
-                reportCause(
-                    id,
-                    authored.device,
-                    "no refusal: nothing that it builds on was refused",
-                    found: "refused for its predecessor"
-                )
-            default: continue
-            }
         }
     }
 
@@ -56,37 +61,58 @@ extension HistoryChecker {
     private func hasChanged(
         _ record: RecordID,
         _ authored: AuthoredSet,
-        _ ids: Identities
+        _ ids: Identities,
+        _ scene: Scene,
+        _ wall: Int64?
     ) -> Bool {
-        let changes = authored.changes.map { rules.translated($0, ids) }
-        let seen = authored.seen.first { rules.translated($0.key, ids) == record }?.value
-        let change = changes.first { $0.record == record }
-        return (zone?.versions[record] ?? []).contains { version in
-            guard version.revision > seen ?? authored.seenMin,
-                !(version.changeSet.map(authored.own.contains) ?? false)
-            else { return false }
-            guard let change, change.operation == .update,
-                rules.table(record.table)?.policy == .columns, let columns = version.columns
-            else { return true }
-            return !columns.isDisjoint(with: change.cells.keys)
-        }
+        // A time that the server does not believe is that of its arrival.
+        let isBelieved = authored.time / 1_000 <= (wall ?? 0) + Self.skewMax
+        let time = isBelieved ? authored.time : (wall ?? 0) * 1_000
+        let stamp = ZoneModel.Stamp(time: time, identity: devices[authored.device]?.identity)
+        let author = Author(of: authored, ids, stamp: stamp, rules)
+        let named = scene.changes.first { $0.record == record }
+        // What the set does not name is deleted, or emptied, along with what it does.
+        let change = named ?? RecordChange(record, .delete)
+        let zone = scene.zone
+        return zone.ruling(on: change, isNamed: named != nil, by: author, rules).unseen != nil
     }
 
-    /// Whether a unique value is held by a record that the set itself changes or deletes: a swap,
-    /// which has to work.
-    private func isOwnHolder(
-        _ record: RecordID,
-        _ authored: AuthoredSet,
-        _ ids: Identities
-    ) -> Bool {
-        guard let table = rules.table(record.table), let row = zone?.rows[record] else {
-            return false
+    /// A request is refused whole for what is wrong with it, and with nothing else.
+    ///
+    /// What honest devices send is well formed; so most of these refusals have no cause.
+    mutating func checkRefusalCause(_ error: String, of request: Request) {
+        guard let zone, Self.permanentErrors.contains(error) else { return }
+        let changes = request.changeSets.flatMap { sets[$0.id]?.changes ?? [] }
+        let ids = zone.identities(of: devices[request.device]?.identity)
+        let isSo: Bool
+        switch error {
+        case "unknownTable", "unknownColumn":
+            isSo =
+                zone.layout != nil
+                && changes.contains { change in
+                    guard let columns = zone.layout?[change.record.table] else { return true }
+                    return change.cells.keys.contains { columns[$0] == nil }
+                }
+        case "brokenReference", "unknownTemporaryId":
+            let made = Set(changes.filter { $0.operation == .create }.map(\.record))
+            isSo = changes.contains { change in
+                let row = rules.keyCells(change.record).merging(change.cells) { $1 }
+                let named = rules.parents(of: change.record.table, row) + [change.record]
+                return named.contains {
+                    !made.contains($0)
+                        && zone.versions[rules.translated($0, ids)]?.isEmpty != false
+                }
+            }
+        default: isSo = false
         }
-        let changes = authored.changes.map { rules.translated($0, ids) }
-        guard let change = changes.first(where: { $0.record == record }) else { return false }
-        guard change.operation == .update else { return change.operation == .delete }
-        let moved = change.cells.filter { row[$0.key] != $0.value }.keys
-        return table.unique.allSatisfy { columns in columns.contains(where: moved.contains) }
+        guard !isSo else { return }
+        report(
+            .intentKept,
+            request.device,
+            "request \(request.number)",
+            expected: "no \(error): nothing in it is wrong so",
+            found: "refused with all its \(request.changeSets.count) change sets"
+        )
     }
 
     /// A change set is parked when the server refused it, cannot take it, or refused what it builds

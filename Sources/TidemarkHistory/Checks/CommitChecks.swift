@@ -1,7 +1,7 @@
 /// One revision: it is next, it is whole, its author has seen what it overwrites, and it was not
 /// there before.
 extension HistoryChecker {
-    mutating func fold(_ commit: Commit, author device: String?) {
+    mutating func fold(_ commit: Commit, at wall: Int64?) {
         guard let latest = zone?.latest else { return }
         counters.commits += 1
         if commit.revision != latest + 1 {
@@ -20,12 +20,15 @@ extension HistoryChecker {
             uniquingKeysWith: { $1 }
         )
         if let id = commit.changeSet { checkOnce(id, commit, authored) }
-        checkSeen(commit, authored, ids, asked)
+        if let authored { checkTime(of: commit, authored, wall) }
+        let rulings = checkSeen(commit, authored, ids, asked)
         let before = Dictionary(
-            uniqueKeysWithValues: Set(commit.changes.map(\.record)).map { ($0, zone?.rows[$0]) }
+            uniqueKeysWithValues: Set(commit.changes.map(\.record)).union(asked.keys).map {
+                ($0, zone?.rows[$0])
+            }
         )
         write(commit)
-        if authored != nil { checkWhole(commit, asked, before) }
+        if authored != nil { checkWhole(commit, asked, before, rulings) }
     }
 
     private mutating func write(_ commit: Commit) {
@@ -51,12 +54,14 @@ extension HistoryChecker {
                     revision: commit.revision,
                     row: after,
                     columns: change.operation == .update ? Set(change.cells.keys) : nil,
-                    changeSet: commit.changeSet
+                    changeSet: commit.changeSet,
+                    stamp: ZoneModel.Stamp(time: commit.time, identity: commit.identity)
                 )
             )
         }
         zone?.latest = commit.revision
         zone?.touched[commit.revision] = commit.changes.map(\.record)
+        zone?.times[commit.revision] = commit.time
         if let id = commit.changeSet {
             zone?.changeSets[commit.revision] = id
             zone?.verdicts[id] = ZoneModel.Verdict(
@@ -91,7 +96,8 @@ extension HistoryChecker {
         }
     }
 
-    /// Nobody overwrites what they have not seen.
+    /// Nobody overwrites what they have not seen, but where a policy says so; then what does not
+    /// stand has to be kept.
     ///
     /// What somebody has seen is what their file had shown when they made the edit, whatever the
     /// change set says about its base.
@@ -100,57 +106,54 @@ extension HistoryChecker {
         _ authored: AuthoredSet?,
         _ ids: Identities,
         _ asked: [RecordID: RecordChange]
-    ) {
-        guard let zone, let id = commit.changeSet, let authored else { return }
-        let seen = Dictionary(
-            authored.seen.map { (rules.translated($0.key, ids), $0.value) },
-            uniquingKeysWith: { min($0, $1) }
+    ) -> [RecordID: Ruling] {
+        guard let zone, let id = commit.changeSet, let authored else { return [:] }
+        let author = Author(
+            of: authored,
+            ids,
+            stamp: ZoneModel.Stamp(time: commit.time, identity: commit.identity),
+            rules
         )
-        for change in commit.changes where change.operation != .create {
-            let base = seen[change.record] ?? authored.seenMin
-            let unseen = (zone.versions[change.record] ?? []).filter {
-                $0.revision > base && !($0.changeSet.map(authored.own.contains) ?? false)
+        let unasked = commit.changes.filter { asked[$0.record] == nil && $0.operation != .create }
+        var rulings: [RecordID: Ruling] = [:]
+        for change in asked.values.sorted(by: { $0.record < $1.record }) + unasked {
+            let isNamed = asked[change.record] != nil
+            let ruling = zone.ruling(on: change, isNamed: isNamed, by: author, rules)
+            rulings[change.record] = ruling
+            guard let version = ruling.unseen else {
+                ledger.owe(for: ruling, on: change, zone.rows[change.record], commit)
+                continue
             }
-            guard let version = unseen.first(where: { meets(change, $0) }) else { continue }
             report(
                 .noSilentOverwrite,
                 authored.device,
                 change.record,
                 expected: "a conflict, since revision \(version.revision) was not seen"
-                    + " by change set \(id), made at \(base)",
+                    + " by change set \(id), made at \(author.base(of: change.record))",
                 found: "\(change.operation) at revision \(commit.revision)"
-                    + (asked[change.record] == nil ? ", which it did not even name" : "")
+                    + (isNamed ? "" : ", which it did not even name")
             )
         }
-    }
-
-    /// Whether a change overwrites what a version brought, under the table's policy.
-    private func meets(_ change: RecordChange, _ version: ZoneModel.Version) -> Bool {
-        switch rules.table(change.record.table)?.policy ?? .reject {
-        case _ where change.operation == .delete: return true
-        case .reject: return true
-        case .columns:
-            guard let columns = version.columns else { return true }
-            return !columns.isDisjoint(with: change.cells.keys)
-        case .lastWriter, .latest: return version.columns == nil
-        }
+        return rulings
     }
 
     /// All that the change set says has happened, and beside it only what deleting brings along.
     private mutating func checkWhole(
         _ commit: Commit,
         _ asked: [RecordID: RecordChange],
-        _ before: [RecordID: Cells?]
+        _ before: [RecordID: Cells?],
+        _ rulings: [RecordID: Ruling]
     ) {
         guard let id = commit.changeSet else { return }
         for (record, change) in asked.sorted(by: { $0.key < $1.key }) {
             let row = zone?.rows[record]
-            guard !holds(change, in: row) else { continue }
+            let wanted = rulings[record]?.standing(of: change, over: before[record] ?? nil)
+            guard !holds(wanted ?? change, in: row) else { continue }
             report(
                 .atomic,
                 "server",
                 record,
-                expected: "\(change.operation) \(change.cells.text) of change set \(id)"
+                expected: "\(change.operation) \((wanted ?? change).cells.text) of change set \(id)"
                     + " at revision \(commit.revision)",
                 found: row.text
             )
@@ -201,8 +204,6 @@ extension HistoryChecker {
         case .delete: return row == nil
         case .create, .update:
             guard let row else { return false }
-            let policy = rules.table(change.record.table)?.policy ?? .reject
-            if change.operation == .update, policy == .latest { return true }
             return change.cells.allSatisfy { row[$0.key] == $0.value }
         }
     }

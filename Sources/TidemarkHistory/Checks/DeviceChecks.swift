@@ -46,6 +46,8 @@ extension HistoryChecker {
                 )
             }
         }
+        let deed = changes.filter { device.shared.has($0.record.table) }.map { ($0.record, $0) }
+        if !deed.isEmpty { device.deeds?.append(Dictionary(deed, uniquingKeysWith: { $1 })) }
         devices[name] = device
     }
 
@@ -62,10 +64,11 @@ extension HistoryChecker {
         replaced.confirmed = model.confirmed
         replaced.hold(model.outbox)
         (replaced.inbox, replaced.undrained) = (model.inbox, model.undrained)
+        replaced.deeds = model.deeds
         (replaced.identities, replaced.own) = (model.identities, model.own)
         replaced.captured = model.captured
         (replaced.layout, replaced.shared) = (model.layout, model.shared)
-        replaced.gone = model.gone
+        (replaced.gone, replaced.lastTime) = (model.gone, model.lastTime)
         devices[name] = replaced
     }
 
@@ -172,6 +175,7 @@ extension HistoryChecker {
         var touched: Set<RecordID> = []
         for revision in stride(from: device.cursor + 1, through: step.cursor, by: 1) {
             touched.formUnion(zone.touched[revision] ?? [])
+            device.lastTime = max(device.lastTime, zone.times[revision] ?? 0)
         }
         for record in touched { device.confirmed[record] = zone.row(record, at: step.cursor) }
         return touched

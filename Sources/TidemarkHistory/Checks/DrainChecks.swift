@@ -11,7 +11,9 @@ extension HistoryChecker {
         _ fitting: Fitting?,
         _ device: inout DeviceModel
     ) -> Set<RecordID> {
-        var parked = (step.conflicts ?? []).filter { !device.own.contains($0.id) }
+        var parked = (step.conflicts ?? []).filter {
+            !$0.isOverruled && !device.own.contains($0.id)
+        }
         if let fitting { checkSetAside(fitting, ids, &parked, step, &device) }
         let fresh =
             outbox.filter { !device.own.contains($0.id) }
@@ -32,7 +34,8 @@ extension HistoryChecker {
         }
         var touched = Set(device.undrained.keys).union(undrained.keys)
         var view = device.shared
-        (device.undrained, device.hasOwnEdits) = ([:], false)
+        let deeds = device.deeds
+        (device.undrained, device.hasOwnEdits, device.deeds) = ([:], false, [])
         if let fitting {
             let taken = taken(by: fitting, ids, undrained, fresh, step, device)
             if step.captured == 0 {
@@ -44,11 +47,17 @@ extension HistoryChecker {
                         before: edit.own.before,
                         cursor: edit.own.cursor
                     )
+                    device.deeds = nil
                 }
             }
             touched.formUnion(taken.keys)
         }
         checkDrained(undrained, fresh, view, step)
+        if let deeds, fitting == nil {
+            let queued = fresh.dropLast(parked.count)
+            let set = parked.map { OutboxSet(id: $0.id, changes: $0.changes) }
+            checkTransactions(deeds, Array(queued), set, ids, view, step)
+        }
         for set in fresh {
             // Of a record that several sets change, nobody saw the rows in between.
             let alone = undrained.filter { record, _ in
@@ -56,6 +65,7 @@ extension HistoryChecker {
             }
             checkColumns(of: set, alone.mapValues { ($0.before, $0.after) }, step)
             register(set, undrained.mapValues(\.cursor), outbox, step, device)
+            checkTime(of: set, step, &device)
             device.own.insert(set.id)
         }
         return touched
@@ -159,7 +169,8 @@ extension HistoryChecker {
             after: Set(set.after).union(predecessors(of: set, among: earlier)),
             seen: seen,
             incarnation: device.incarnation,
-            own: device.own.union([set.id])
+            own: device.own.union([set.id]),
+            time: set.time
         )
     }
 

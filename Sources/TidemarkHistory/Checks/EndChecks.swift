@@ -47,6 +47,7 @@ extension HistoryChecker {
         guard let zone else { return }
         for device in devices.values.sorted(by: { $0.name < $1.name }) {
             checkEven(device, zone)
+            checkLedger(device)
             compare(
                 device.rows.all,
                 zone.rows.all,

@@ -17,7 +17,10 @@ extension HistoryChecker {
         }
         let drained = drain(step, outbox, ids, fitting, &device)
         checkKept(oldOutbox, outbox, ids, device.shared, step)
-        if let inbox { checkInbox(inbox, from: oldInbox, ids, step) }
+        if let inbox {
+            checkInbox(inbox, from: oldInbox, ids, step)
+            checkKeptValues(inbox, besides: oldInbox, step)
+        }
         checkSettled(oldOutbox, outbox, inbox ?? oldInbox, device, step)
         if step.outbox != nil { device.hold(outbox) }
         if let inbox { device.inbox = inbox }

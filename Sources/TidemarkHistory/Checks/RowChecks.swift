@@ -12,13 +12,13 @@ extension HistoryChecker {
         }
         guard !strays.isEmpty else { return }
         strays.sort()
-        // A change set that does not fit the rows waits without being shown: the server will say
-        // why.
-        let mayHide = !fits(device)
+        // A change set that does not fit the rows waits without being shown, whole: the server will
+        // say why. All others are shown.
+        let misfits = misfits(of: device)
         for record in strays {
             let pending = device.pending[record] ?? []
             // What was hidden once stays so until an answer is taken in, also when it would fit.
-            let isHidden = mayHide || device.hiding.contains(record)
+            let isHidden = misfits.contains(record) || device.hiding.contains(record)
             if isHidden, isPart(record, of: pending, device) {
                 counters.hiddenChanges += 1
                 device.hiding.insert(record)
@@ -50,23 +50,50 @@ extension HistoryChecker {
         device.shared.fitted(device.rows[record], of: record.table)
     }
 
-    /// Whether all that waits can be shown at once: no unique value twice, no reference to nothing.
-    private func fits(_ device: DeviceModel) -> Bool {
-        var all = device.confirmed.filter { device.shared.has($0.key.table) }
-        for record in device.pending.keys { all[record] = shown(record, device) }
-        let rows = Rows(all, rules: rules)
-        guard rows.brokenReference(around: all.keys, rules: rules) == nil else { return false }
-        for table in rules.tables {
-            for columns in table.unique {
-                var taken: Set<[String]> = []
-                for (record, row) in all where record.table == table.name {
-                    let values = columns.map { row[$0] ?? "null" }
-                    guard !values.contains("null") else { continue }
-                    guard taken.insert(values).inserted else { return false }
-                }
-            }
+    /// The records of waiting change sets that do not fit: not all together, and not each in its
+    /// turn on top of those before it that do.
+    private func misfits(of device: DeviceModel) -> Set<RecordID> {
+        let confirmed = device.confirmed.filter { device.shared.has($0.key.table) }
+        var rows = Rows(confirmed, rules: rules)
+        var all = rows
+        for record in device.pending.keys {
+            all.set(record, shown(record, device), rules: rules)
         }
-        return true
+        guard !fit(device.pending.keys, in: all) else { return [] }
+        var misfits: Set<RecordID> = []
+        for set in device.outbox {
+            var next = rows
+            for change in set.changes {
+                let row = rules.applied(change, to: next[change.record])
+                next.set(
+                    change.record,
+                    device.shared.fitted(row, of: change.record.table),
+                    rules: rules
+                )
+            }
+            let records = set.changes.map(\.record)
+            if fit(records, in: next) { rows = next } else { misfits.formUnion(records) }
+        }
+        return misfits
+    }
+
+    /// Whether records can be shown: no unique value twice, no reference to nothing.
+    private func fit(_ records: some Sequence<RecordID>, in rows: Rows) -> Bool {
+        guard rows.brokenReference(around: records, rules: rules) == nil else { return false }
+        let touched = Set(records.map(\.table))
+        return rules.tables.allSatisfy { table in
+            !touched.contains(table.name)
+                || table.unique.allSatisfy { columns in
+                    var taken: Set<[String]> = []
+                    return rows.all.allSatisfy { record, row in
+                        let values = columns.map { row[$0] ?? "null" }
+                        guard record.table == table.name, !values.contains("null") else {
+                            return true
+                        }
+                        return taken.insert(values).inserted
+                    }
+                }
+        }
     }
 
     /// Whether a row is what some of the waiting changes make, the others being hidden.

@@ -15,7 +15,7 @@ extension HistoryChecker {
         let touched = Set(step.commits.flatMap { $0.changes.map(\.record) })
             .union(step.rows.map(\.record))
         let before = Dictionary(uniqueKeysWithValues: touched.map { ($0, zone?.rows[$0]) })
-        for commit in step.commits { fold(commit, author: request?.device) }
+        for commit in step.commits { fold(commit, at: step.wall) }
         checkRevision(step)
         checkRows(step, before: before)
         checkReferences(around: touched)
@@ -38,6 +38,9 @@ extension HistoryChecker {
             errors[set.id, default: []].insert(error)
         }
         guard !step.commits.isEmpty || !step.rows.isEmpty || step.revision != zone?.latest else {
+            if let request = step.request.flatMap({ requests[$0] }) {
+                checkRefusalCause(error, of: request)
+            }
             return
         }
         report(

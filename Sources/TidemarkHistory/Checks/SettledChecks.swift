@@ -12,7 +12,7 @@ extension HistoryChecker {
         let waiting = Set(new.map(\.id))
         for set in old where !waiting.contains(set.id) {
             let revision = zone?.revision(of: set.id)
-            if let parked = inbox[set.id] {
+            if let parked = inbox[set.id], !parked.isOverruled {
                 checkParked(set, parked, device, step)
             } else if let revision, revision > step.cursor {
                 report(

@@ -25,6 +25,9 @@ struct DeviceModel: Sendable {
     var outbox: [OutboxSet] = []
     var inbox: [String: ParkedSet] = [:]
     var undrained: [RecordID: Undrained] = [:]
+    /// The transactions since the last drain, each with what it did; nil: some edits are a
+    /// migration's, which is no transaction.
+    var deeds: [[RecordID: RowChange]]? = []
     var captured = 0
     /// Whether somebody has written into tables that only this file has since the last drain.
     var hasOwnEdits = false
@@ -34,6 +37,8 @@ struct DeviceModel: Sendable {
     /// Rows that were taken out, as they were: what only this file has in them may come back.
     var gone: [RecordID: Cells] = [:]
     var identities: Identities = [:]
+    /// The latest time that the file has given or taken in.
+    var lastTime: Int64 = 0
     /// Every change set that was ever made in this file.
     var own: Set<String> = []
     /// What waits for each record, oldest first.
@@ -87,6 +92,8 @@ struct AuthoredSet: Sendable {
     let own: Set<String>
     /// What is sent, once frozen.
     var wire: String?
+    /// When it was made, by the device's hybrid clock.
+    var time: Int64 = 0
 
     /// The oldest revision that it was made at.
     var seenMin: Int64 { seen.values.min() ?? 0 }

@@ -8,6 +8,18 @@ struct ZoneModel: Sendable {
         /// The columns that an update set; nil for a creation or deletion.
         let columns: Set<String>?
         let changeSet: String?
+        var stamp = Stamp(time: 0, identity: nil)
+    }
+
+    /// When something was written, and by which device: the order of `latest`.
+    struct Stamp: Comparable, Sendable {
+        let time: Int64
+        /// nil: another program wrote it, at the server.
+        let identity: String?
+
+        static func < (a: Stamp, b: Stamp) -> Bool {
+            (a.time, a.identity ?? "") < (b.time, b.identity ?? "")
+        }
     }
 
     /// What the server has decided about a change set.
@@ -37,6 +49,8 @@ struct ZoneModel: Sendable {
     /// The records that each revision touched.
     var touched: [Int64: [RecordID]] = [:]
     var changeSets: [Int64: String] = [:]
+    /// When each revision was made, where a policy asks.
+    var times: [Int64: Int64] = [:]
     var verdicts: [String: Verdict] = [:]
     /// By the device's UUID and table.
     var assigned: [String: [String: [Int64: Assigned]]] = [:]
@@ -71,6 +85,18 @@ struct ZoneModel: Sendable {
         return versions.compactMapValues { $0.last { $0.revision <= revision }?.row }
     }
 
+    /// The zone as it was at a revision: its rows, and what is known of how they came to be.
+    func asOf(_ revision: Int64, rules: Rules) -> ZoneModel {
+        guard revision < latest else { return self }
+        var zone = self
+        zone.latest = revision
+        for record in (revision + 1...latest).flatMap({ touched[$0] ?? [] }) {
+            zone.versions[record]?.removeAll { $0.revision > revision }
+            zone.rows.set(record, zone.versions[record]?.last?.row, rules: rules)
+        }
+        return zone
+    }
+
     /// The ids that the server gave a device.
     func identities(of identity: String?) -> Identities {
         guard let identity, let tables = assigned[identity] else { return [:] }
@@ -88,6 +114,7 @@ struct ZoneModel: Sendable {
         rows = Rows(versions.compactMapValues { $0.last?.row }, rules: rules)
         touched = touched.filter { $0.key <= last }
         changeSets = changeSets.filter { $0.key <= last }
+        times = times.filter { $0.key <= last }
         // A refusal at the very revision may be from before or after the copy was made.
         verdicts = verdicts.filter {
             $0.value.revision.map { $0 <= last } ?? ($0.value.decided < last)

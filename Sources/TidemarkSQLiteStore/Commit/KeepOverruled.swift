@@ -14,7 +14,7 @@ extension ZoneTransaction {
     /// object a record.
     func takeOverruled(revision: Int64, author: String?) throws -> [String] {
         let told = try staged.takeOverruled(author: author, imageRows: imageRows)
-        for note in told.notes {
+        for note in told.notes where !planted(PlantedBug.tellsNoLosers) {
             try db.cachedStatement(
                 sql: "INSERT INTO tidemark_overruled (device, revision, records) VALUES (?, ?, ?)"
             ).execute(arguments: [note.device, revision, note.records])

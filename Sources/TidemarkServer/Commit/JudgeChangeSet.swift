@@ -50,6 +50,9 @@ extension SyncHandler {
             }
             return Outcome(body: nil, revision: verdict.revision, repeated: verdict)
         }
+        if planted(PlantedBug.refusesEverything) {
+            throw TidemarkError(.constraintViolated, "No.", fix: "Give up.")
+        }
         let ancestry = try transaction.ancestry(of: envelope.after)
         do {
             return try transaction.attempt {
@@ -124,12 +127,21 @@ extension SyncHandler {
                         table: contention.table,
                         key: contention.key,
                         columns: columns.sorted(),
-                        rule: rule
+                        rule: Self.mistaken(rule)
                     )
                 )
             }
         }
         if !reasons.isEmpty { throw Violation.conflict(reasons) }
         return overrulings
+    }
+
+    /// The rule, unless a planted bug takes it for another one.
+    private static func mistaken(_ rule: ConflictRule) -> ConflictRule {
+        if planted(PlantedBug.mistakesForDeleted) { return .deleted }
+        if planted(PlantedBug.mistakesForExisting) { return .exists }
+        if planted(PlantedBug.mistakesForOrphan) { return .parentDeleted }
+        if planted(PlantedBug.mistakesForReferenced) { return .referenced }
+        return planted(PlantedBug.mistakesForUnique) ? .unique : rule
     }
 }

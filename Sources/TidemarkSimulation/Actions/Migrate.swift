@@ -53,8 +53,7 @@ extension World {
     func migrateServer() throws {
         counters[.migrations] += 1
         note("server migrates to version \(server.version + 1)")
-        let names = ZoneSchema.tables.map(\.name)
-        try server.migrate(Dictionary(uniqueKeysWithValues: zip(names, plan.policies)))
+        try server.migrate(plan.policies)
         try recorder.altered(server)
     }
 

@@ -20,19 +20,18 @@ package final class FileTemplates {
     /// Where worlds have their files that bring no storage of their own.
     let worlds = MemoryStorage()
     private let storage = MemoryStorage()
-    private var pairs: [[ConflictPolicy]: Pair] = [:]
+    private var pairs: [[String: ConflictPolicy]: Pair] = [:]
 
     /// Makes an empty collection.
     package init() {}
 
-    /// The files for the policies of the tables, in the order of ``ZoneSchema/tables``.
-    func pair(_ policies: [ConflictPolicy]) throws -> Pair {
+    /// The files for the policies of tables and columns.
+    func pair(_ policies: [String: ConflictPolicy]) throws -> Pair {
         if let pair = pairs[policies] { return pair }
-        let names = ZoneSchema.tables.map(\.name)
         let number = pairs.count
         let zone = try storage.open("zone-\(number)")
         try zone.writeWithoutTransaction { try $0.execute(sql: ZoneSchema.sql + ZoneSchema.rows) }
-        let schema = try Self.adopt(zone, Dictionary(uniqueKeysWithValues: zip(names, policies)))
+        let schema = try Self.adopt(zone, policies)
         let device = try storage.open("device-\(number)")
         try Self.join(
             device,

@@ -30,6 +30,11 @@ final class VirtualEnvironment: Sendable {
         return Date(timeIntervalSince1970: Self.beginning + Double(microseconds) / 1_000_000)
     }
 
+    /// The device's time, in milliseconds since 1970.
+    var milliseconds: Int64 {
+        SimulatedServer.now + state.withLock { $0.microseconds + $0.skew } / 1_000
+    }
+
     /// Moves the clock to the world's time.
     func advance(to microseconds: Int64) { state.withLock { $0.microseconds = microseconds } }
 

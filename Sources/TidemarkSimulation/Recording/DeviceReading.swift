@@ -67,7 +67,8 @@ struct DeviceReading {
         rows: [RowChange],
         captured: Int,
         resolved: [String],
-        fit: DeviceStep.Fit? = nil
+        fit: DeviceStep.Fit? = nil,
+        wall: Int64? = nil
     ) -> DeviceStep {
         DeviceStep(
             device: device,
@@ -83,7 +84,8 @@ struct DeviceReading {
             },
             captured: captured,
             resolved: resolved,
-            fit: fit
+            fit: fit,
+            wall: wall
         )
     }
 
@@ -94,9 +96,9 @@ struct DeviceReading {
             sql: """
             SELECT seq, id, wire || coalesce((
                 SELECT group_concat(text, '') FROM (
-                    SELECT text FROM tidemark_wire_rest AS r WHERE r.seq = c.seq ORDER BY number)), '')
+                    SELECT text FROM tidemark_wire_rest AS r WHERE r.seq = c.seq ORDER BY number)), ''), time
             FROM tidemark_changeset AS c ORDER BY seq
-            """, columns: 3
+            """, columns: 4
         ),
         (
             sql: """
@@ -108,7 +110,7 @@ struct DeviceReading {
     ]
 
     private static let inboxSQL = [
-        (sql: "SELECT id, reasons FROM tidemark_conflict ORDER BY number", columns: 2),
+        (sql: "SELECT id, reasons, kind FROM tidemark_conflict ORDER BY number", columns: 3),
         (
             sql: """
             SELECT id, tbl, key, operation, base, mine, theirs FROM tidemark_conflict_record
@@ -120,7 +122,7 @@ struct DeviceReading {
     private var outboxSets: [OutboxSet] {
         let changes = Dictionary(grouping: RowBytes.rows(outbox[1], columns: 6)) { $0[0].text }
         let after = Dictionary(grouping: RowBytes.rows(outbox[2], columns: 2)) { $0[0].text }
-        return RowBytes.rows(outbox[0], columns: 3).map { row in
+        return RowBytes.rows(outbox[0], columns: 4).map { row in
             OutboxSet(
                 id: row[1].text,
                 after: (after[row[0].text] ?? []).map { $0[1].text },
@@ -132,14 +134,15 @@ struct DeviceReading {
                         base: Int64(change[5].text)
                     )
                 },
-                wire: row[2].isNull ? nil : row[2].text
+                wire: row[2].isNull ? nil : row[2].text,
+                time: Int64(row[3].text) ?? 0
             )
         }
     }
 
     private var parkedSets: [ParkedSet] {
         let records = Dictionary(grouping: RowBytes.rows(inbox[1], columns: 7)) { $0[0].text }
-        return RowBytes.rows(inbox[0], columns: 2).map { row in
+        return RowBytes.rows(inbox[0], columns: 3).map { row in
             ParkedSet(
                 id: row[0].text,
                 items: (records[row[0].text] ?? []).map { record in
@@ -151,7 +154,8 @@ struct DeviceReading {
                         theirs: record[6].cells(of: record[1].text)
                     )
                 },
-                reasons: row[1].text
+                reasons: row[1].text,
+                isOverruled: row[2].text == "overruled"
             )
         }
     }

@@ -19,6 +19,8 @@ struct Recorder {
     private var checker: HistoryChecker
     /// Whether tables change.
     private let migrates: Bool
+    /// Whether a policy asks clocks.
+    private let tellsTime: Bool
     /// The version of the zone's tables, by the text that devices keep of them.
     private var zoneVersions: [String: Int] = [:]
     private var known: [String: Known] = [:]
@@ -31,18 +33,20 @@ struct Recorder {
     /// The time of what comes next, in microseconds.
     var now: Int64 = 0
 
-    /// Begins a history of a zone with tables of certain policies; those that come later have the
-    /// usual one.
-    init(policies: [String], migrates: Bool = false) {
-        self.migrates = migrates
+    /// Begins a history of a zone with policies by table, and by `table.column`; tables that come
+    /// later have the usual one.
+    init(policies: [String: String], tellsTime: Bool = false, migrates: Bool = false) {
+        (self.migrates, self.tellsTime) = (migrates, tellsTime)
         let all = Migrations.versions[migrates ? Migrations.steps.count : 0]
-        let tables = all.enumerated().map { index, table in
-            Rules.Table(
+        let known = policies.compactMapValues(Rules.Policy.init)
+        let tables = all.map { table in
+            let own = table.columns.map { ($0, known["\(table.name).\($0)"]) }
+            return Rules.Table(
                 name: table.name,
                 key: table.key.map { table.columns[$0] },
                 hasAssignedKeys: table.hasAssignedKeys,
-                policy: policies.indices.contains(index)
-                    ? Rules.Policy(rawValue: policies[index]) ?? .reject : .reject,
+                policy: known[table.name] ?? .reject,
+                columnPolicies: Dictionary(uniqueKeysWithValues: own).compactMapValues { $0 },
                 references: table.references.map {
                     Rules.Reference(columns: [$0.column], parent: $0.parent)
                 },
@@ -52,8 +56,8 @@ struct Recorder {
         checker = HistoryChecker(rules: Rules(tables: tables))
     }
 
-    /// What the run has contained.
-    var counters: TidemarkHistory.Counters { checker.counters }
+    /// How many values do not stand, and are kept.
+    var keptValues: Int { checker.counters.keptValues }
 
     /// Whatever a run of any kind has to tell; for actions that know more than this recorder.
     mutating func take(_ kind: Event.Kind) throws {
@@ -102,16 +106,18 @@ struct Recorder {
         request: Int?,
         _ outcome: Result<[UInt8]?, Refusal>
     ) throws {
-        try server.read { try served($0, request: request, outcome) }
+        try server.read { try served($0, request: request, outcome, at: server.wall) }
     }
 
     /// The server ran a request, in a transaction that is still open and that it will commit.
     mutating func served(
         _ db: Database,
         request: Int?,
-        _ outcome: Result<[UInt8]?, Refusal>
+        _ outcome: Result<[UInt8]?, Refusal>,
+        at wall: Int64
     ) throws {
-        try take(.served(serverStep(db, request: request, outcome)))
+        let wall = tellsTime ? wall : nil
+        try take(.served(serverStep(db, request: request, outcome, at: wall)))
     }
 
     /// The code of an error with which the server answered.
@@ -122,7 +128,8 @@ struct Recorder {
     private mutating func serverStep(
         _ db: Database,
         request: Int?,
-        _ outcome: Result<[UInt8]?, Refusal>
+        _ outcome: Result<[UInt8]?, Refusal>,
+        at wall: Int64?
     ) throws -> ServerStep {
         let row = try Row.fetchOne(
             db.cachedStatement(
@@ -153,7 +160,8 @@ struct Recorder {
             commits: commits,
             rows: rows,
             assigned: try newIdentities(db),
-            answer: outcome.body.map(WireReading.answer)
+            answer: outcome.body.map(WireReading.answer),
+            wall: wall
         )
     }
 
@@ -167,7 +175,7 @@ struct Recorder {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT revision, id, device, \(Self.body)
+                    SELECT revision, id, device, \(Self.body), time
                     FROM tidemark_revision AS r WHERE revision > ? ORDER BY revision
                     """
             ),
@@ -177,7 +185,8 @@ struct Recorder {
                 revision: row[0],
                 changeSet: row[1],
                 identity: row[2],
-                changes: WireReading.changes(Array((row[3] as String).utf8))
+                changes: WireReading.changes(Array((row[3] as String).utf8)),
+                time: tellsTime ? row[4] : 0
             )
         }
     }
@@ -297,7 +306,8 @@ struct Recorder {
                     rows: now.image.changes(since: old.image),
                     captured: isNews ? captured : 0,
                     resolved: [],
-                    fit: fit
+                    fit: fit,
+                    wall: tellsTime ? device.virtual.milliseconds : nil
                 )
             )
         )

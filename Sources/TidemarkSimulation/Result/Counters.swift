@@ -18,6 +18,7 @@ public struct Counters: Hashable, Sendable {
         case told = "told unasked"
         case longValues = "long values"
         case conflicts, accepted, retried
+        case keptValues = "kept values"
         case deviceCrashes = "device crashes"
         case serverCrashes = "server crashes"
         case diskFaults = "disk faults"
@@ -68,9 +69,14 @@ public enum Profile: String, CaseIterable, Sendable {
     /// Devices listen, and are told what changes; some values are so long that change sets are kept
     /// and read in pieces. Besides the faults of network and crash.
     case live
+    /// Where two values meet one stands by the policy of its column, and the other one is kept.
+    /// Besides the faults of network and crash.
+    case policies
 
     /// Whether messages get lost and the like.
-    var hasNetworkFaults: Bool { [.all, .network, .schema, .live].contains(self) }
+    var hasNetworkFaults: Bool { ![.crash, .storage].contains(self) }
+    /// Whether policies decide between values, some of them by the clock.
+    var decides: Bool { self == .policies }
     /// Whether tables are altered.
     var migrates: Bool { self == .schema }
     /// Whether the files of a seed are on disks that fail.
@@ -99,5 +105,6 @@ public enum Profile: String, CaseIterable, Sendable {
         return always + (hasNetworkFaults ? network : []) + (hasCrashes ? crash : [])
             + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : [])
             + (hasListeners ? [.told] : []) + (hasLongValues ? [.longValues] : [])
+            + (decides ? [.keptValues] : [])
     }
 }

@@ -92,7 +92,12 @@ extension World {
             db,
             index,
             result in
-            try recorder.served(db, request: group[index].number, outcome(of: result))
+            try recorder.served(
+                db,
+                request: group[index].number,
+                outcome(of: result),
+                at: server.wall
+            )
         }
         return try zip(group, results).map { message, result in
             switch result {

@@ -6,8 +6,8 @@ import TidemarkCore
 /// everything at once. All zeros is the simplest world.
 struct Plan {
     let deviceCount: Int
-    /// In the order of ``ZoneSchema/tables``.
-    let policies: [ConflictPolicy]
+    /// By table, and by `table.column` where a column has one of its own.
+    let policies: [String: ConflictPolicy]
     let serverLimits: Limits
     let deviceLimits: Limits
     /// Percent of messages that are lost, doubled, cut, and late by many seconds.
@@ -36,7 +36,7 @@ struct Plan {
     init(_ decisions: inout Decisions, profile: Profile, hasDiskFaults: Bool) {
         decisions.begin(.plan)
         deviceCount = 2 + decisions.decide(4)
-        policies = decisions.pick(Self.policyMixes)
+        policies = decisions.pick(profile.decides ? Self.decidingMixes : Self.policyMixes)
         (serverLimits, deviceLimits) = Self.limits(&decisions)
         let rates = [0, 0, 3, 10, 25]
         let network = profile.hasNetworkFaults
@@ -60,11 +60,23 @@ struct Plan {
     }
 
     /// Few mixes, since each needs files of its own to copy from.
-    private static let policyMixes: [[ConflictPolicy]] = [
-        Array(repeating: .reject, count: 5),
-        Array(repeating: .columns, count: 5),
-        [.columns, .reject, .columns, .reject, .columns],
+    private static let policyMixes: [[String: ConflictPolicy]] = [
+        mix(Array(repeating: .reject, count: 5)),
+        mix(Array(repeating: .columns, count: 5)),
+        mix([.columns, .reject, .columns, .reject, .columns]),
     ]
+
+    /// Mixes in which nobody is asked where two values meet.
+    private static let decidingMixes: [[String: ConflictPolicy]] = [
+        mix(Array(repeating: .lastWriter, count: 5)),
+        mix(Array(repeating: .latest, count: 5)),
+        mix([.latest, .columns, .lastWriter, .latest, .reject])
+            .merging(["player.name": .lastWriter, "player.score": .latest]) { $1 },
+    ]
+
+    private static func mix(_ policies: [ConflictPolicy]) -> [String: ConflictPolicy] {
+        Dictionary(uniqueKeysWithValues: zip(ZoneSchema.tables.map(\.name), policies))
+    }
 
     private static func limits(_ decisions: inout Decisions) -> (server: Limits, device: Limits) {
         var (server, device) = (Limits.standard, Limits.standard)

@@ -17,7 +17,7 @@ final class SimulatedServer {
     static let fileName = "zone"
     /// The zone's name.
     static let zone = "main"
-    /// The server's clock stands at the run's beginning: no policy of these worlds asks it.
+    /// When every run begins, in milliseconds since 1970.
     static let now: Int64 = 1_767_312_000_000
 
     let storage: any SimulatedStorage
@@ -33,6 +33,8 @@ final class SimulatedServer {
     private(set) var database: DatabaseQueue
     /// Whether its process runs.
     var isUp = true
+    /// Its clock, in milliseconds since 1970; it stands where no policy asks it.
+    var wall = SimulatedServer.now
     /// Where what reaches it is written down.
     var journal: Journal?
 
@@ -68,7 +70,7 @@ final class SimulatedServer {
         try inTransaction { db in
             let areFull = shorts.allSatisfy { $0 == nil }
             let planned = areFull && group.count > 1 ? try plan(group, db) : nil
-            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
+            let transaction = try ZoneTransaction(db, schema: schema, now: wall)
             for (index, request) in group.enumerated() {
                 if let short = shorts.isEmpty ? nil : shorts[index] {
                     results.append(try news(short, request, db))
@@ -109,7 +111,7 @@ final class SimulatedServer {
         guard !PlantedBug.isAnyPlanted else { return nil }
         var answers: [Result<ZoneAnswer, any Error>]?
         try db.inSavepoint {
-            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
+            let transaction = try ZoneTransaction(db, schema: schema, now: wall)
             answers = try transaction.answer(group, planningBy: handler)
             return GroupHandler.isWorthCommitting(answers ?? []) ? end : .rollback
         }
@@ -215,7 +217,7 @@ final class SimulatedServer {
     private func compare(_ body: [UInt8], _ request: ZoneRequest, _ db: Database) throws {
         var slow: [UInt8]?
         try db.inSavepoint {
-            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
+            let transaction = try ZoneTransaction(db, schema: schema, now: wall)
             let results = try handler.handle([request], in: transaction)
             if case .success(let answer) = results.first {
                 slow = answer.body
@@ -232,7 +234,7 @@ final class SimulatedServer {
     /// - Returns: Whether that is less than all rows.
     func delta(since base: DeltaBase, to path: String) throws -> Bool {
         let known = try database.read {
-            try ZoneTransaction($0, schema: schema, now: Self.now).zone().schema
+            try ZoneTransaction($0, schema: schema, now: wall).zone().schema
         }
         guard known == base.schema else { return false }
         let zone = storage.path(of: Self.fileName)
@@ -253,7 +255,7 @@ final class SimulatedServer {
     /// Makes a revision of what other programs wrote.
     func absorb() throws {
         try inTransaction { db in
-            let transaction = try ZoneTransaction(db, schema: schema, now: Self.now)
+            let transaction = try ZoneTransaction(db, schema: schema, now: wall)
             try transaction.absorbOutsideChanges()
             // A snapshot carries it.
             _ = try transaction.fingerprint(at: transaction.zone().revision)

@@ -82,15 +82,14 @@ final class World {
             hasDiskFaults: options.profile.hasDiskFaults(seed: options.seed)
         )
         recorder = Recorder(
-            policies: plan.policies.map(\.rawValue),
+            policies: plan.policies.mapValues(\.rawValue),
+            tellsTime: options.profile.decides,
             migrates: options.profile.migrates
         )
         let pair = try templates.pair(plan.policies)
         try pair.zone.fill(SimulatedServer.fileName, in: storage)
         server = try SimulatedServer(storage, schema: pair.schema, limits: plan.serverLimits)
-        journal?.policies = Dictionary(
-            uniqueKeysWithValues: zip(ZoneSchema.tables.map(\.name), plan.policies)
-        )
+        journal?.policies = plan.policies
         journal?.limits = plan.serverLimits
         server.journal = journal
         try recorder.began(server)
@@ -146,6 +145,7 @@ final class World {
         now = time
         recorder.now = time
         for device in devices { device.virtual.advance(to: time) }
+        if options.profile.decides { server.wall = SimulatedServer.now + time / 1_000 }
         do {
             if try happen(event) { counters[.rounds] += 1 }
         } catch let failure as DiskFailed {
