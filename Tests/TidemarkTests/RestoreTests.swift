@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
@@ -136,6 +137,24 @@ import TidemarkTestSupport
         try await anna.engine.resolve(conflicts[0].id, .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+    }
+
+    @Test func `I9: what is offered again is shown while the server cannot be reached any more`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let way = Ending(InProcessTransport(to: cluster.service))
+        let anna = try await cluster.device("anna", over: way)
+        let backup = try await cluster.backUp()
+        try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
+        try await anna.engine.sync()
+        try await Self.restore(cluster, backup, .said)
+        way.endsAfterSnapshot = true
+        await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
+        way.endsAfterSnapshot = false
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
     @Test(arguments: Way.allCases)
@@ -371,5 +390,35 @@ import TidemarkTestSupport
         try await cluster.restore(backup, isSaid: true)
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
+    }
+}
+
+/// A way to the server that ends after a snapshot, when it is told to.
+private final class Ending: ForwardingTransport {
+    let real: InProcessTransport
+    private let state = Mutex((ends: false, hasEnded: false))
+
+    init(_ real: InProcessTransport) { self.real = real }
+
+    var endsAfterSnapshot: Bool {
+        get { state.withLock(\.ends) }
+        set { state.withLock { $0 = (newValue, false) } }
+    }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        guard !state.withLock(\.hasEnded) else {
+            throw TidemarkError(.unreachable, "The way has ended.", fix: "Try again later.")
+        }
+        return try await real.sync(zone: zone, body: body)
+    }
+
+    func snapshot(
+        zone: String,
+        since base: DeltaBase?,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
+        state.withLock { $0.hasEnded = $0.ends }
     }
 }

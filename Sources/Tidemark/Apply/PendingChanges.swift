@@ -15,7 +15,12 @@ struct PendingChanges {
     private var isEmpty: Bool {
         get throws {
             try Bool.fetchOne(
-                db.cachedStatement(sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)")
+                db.cachedStatement(
+                    sql: """
+                        SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)
+                            AND NOT EXISTS (SELECT 1 FROM tidemark_outbox)
+                        """
+                )
             ) ?? true
         }
     }
