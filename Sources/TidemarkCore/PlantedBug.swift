@@ -21,7 +21,8 @@ package enum PlantedBug: String, CaseIterable, Sendable {
         leavesCascadesOutOfLog
     case forgetsAcceptedVerdict, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
     case leavesChildrenOutOfTruth, countsRevisionThatDidNotFit, datesSnapshotBack
-    case ignoresEpoch, swallowsRefusal, takesNamesTwice, answersBeforeFlush,
+    case ignoresEpoch, keepsEpochWhenPutBack, believesAnyLap, forgetsHorizon
+    case swallowsRefusal, takesNamesTwice, answersBeforeFlush,
         believesAnyTag
     // What a device captures and sends.
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
@@ -34,7 +35,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case acknowledgesNewerEdits
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
-    case dropsValuesInVain, forgetsTimesSeen
+    case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain
     case dropsOutboxOnSnapshot, trustsSnapshot
     // What it does when tables change.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues,

@@ -22,7 +22,10 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "The first seed.") var seed: UInt64 = 1
     @Option(help: "How many seeds.") var seeds: UInt64 = 1
     @Option(help: "Events that do something, a seed.") var rounds = 200
-    @Option(help: "Which faults there are: all, network, crash, storage, schema, live or policies.")
+    @Option(
+        help:
+            "Which faults there are: all, network, crash, storage, schema, live, policies or restore."
+    )
     var profile = "all"
     @Option(help: "Plant a bug by name, or all, and show what notices it. Debug builds only.")
     var planted: String?

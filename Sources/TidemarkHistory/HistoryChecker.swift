@@ -15,6 +15,10 @@ public struct HistoryChecker: Sendable {
     var devices: [String: DeviceModel] = [:]
     var copies: [String: DeviceModel] = [:]
     var sets: [String: AuthoredSet] = [:]
+    /// What each device has frozen of its change sets: a copy of a file freezes them anew.
+    var wires: [String: [String: String]] = [:]
+    /// The change sets that a server has forgotten, and some device has offered again.
+    var offeredAgain: Set<String> = []
     /// The values that do not stand and have to be kept.
     var ledger = Ledger()
     var requests: [Int: Request] = [:]
@@ -54,7 +58,8 @@ public struct HistoryChecker: Sendable {
             checkSnapshot(epoch: epoch, revision: revision, rows)
         case .crashed: counters.crashes += 1
         case .reopened: break
-        case .copied(let from, let name): copies[name] = devices[from]
+        case .copied(let from, let name):
+            (copies[name], wires[name]) = (devices[from], wires[from])
         case .replaced(let device, let copy): replace(device, by: copy)
         case .restored(let epoch, let revision):
             counters.restores += 1

@@ -34,7 +34,8 @@ struct OfferAgain {
 
     /// The change sets that are kept here and that the server does not know, oldest first.
     func forgotten(_ recall: Recall) throws -> [String] {
-        try String.fetchAll(db, sql: "SELECT id FROM tidemark_kept ORDER BY number").filter {
+        if planted(PlantedBug.forgetsToOfferAgain) { return [] }
+        return try String.fetchAll(db, sql: "SELECT id FROM tidemark_kept ORDER BY number").filter {
             !recall.known.contains($0)
                 && !recall.known.contains(KeptChangeSets.idOfferedAgain($0))
         }

@@ -68,6 +68,7 @@ extension HistoryChecker {
         (replaced.identities, replaced.own) = (model.identities, model.own)
         replaced.captured = model.captured
         (replaced.layout, replaced.shared) = (model.layout, model.shared)
+        (replaced.settled, wires[name]) = (model.settled, wires[copy] ?? wires[model.name])
         (replaced.gone, replaced.lastTime) = (model.gone, model.lastTime)
         devices[name] = replaced
     }
@@ -78,7 +79,13 @@ extension HistoryChecker {
         checkIdentities(step, &device)
         let waiting = device.pending
         let fitting = fit(&device, step)
-        var touched = checkOutbox(step, fitting, &device)
+        var touched: Set<RecordID> = []
+        if isMove(step, of: device) {
+            touched = Set(device.undrained.keys)
+            move(step, &device)
+        } else {
+            touched = checkOutbox(step, fitting, &device)
+        }
         let isApplied = step.cursor != device.cursor || !step.rows.isEmpty || step.conflicts != nil
         touched.formUnion(advance(&device, step))
         for change in step.rows {

@@ -21,7 +21,7 @@ extension HistoryChecker {
             checkInbox(inbox, from: oldInbox, ids, step)
             checkKeptValues(inbox, besides: oldInbox, step)
         }
-        checkSettled(oldOutbox, outbox, inbox ?? oldInbox, device, step)
+        checkSettled(oldOutbox, outbox, inbox ?? oldInbox, &device, step)
         if step.outbox != nil { device.hold(outbox) }
         if let inbox { device.inbox = inbox }
         counters.resolutions += step.resolved.count
@@ -41,13 +41,13 @@ extension HistoryChecker {
         guard step.outbox != nil else { return }
         let before = Dictionary(old.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for set in new {
-            if let wire = set.wire, sets[set.id]?.wire == nil {
-                sets[set.id]?.wire = wire
+            if let wire = set.wire, wires[step.device]?[set.id] == nil {
+                wires[step.device, default: [:]][set.id] = wire
                 let changes = shared.part(set.changes)
                 sets[set.id]?.changes = changes
                 checkBases(of: changes, wire, set.id, step)
             }
-            if let frozen = sets[set.id]?.wire, frozen != set.wire {
+            if let frozen = wires[step.device]?[set.id], frozen != set.wire {
                 report(
                     .once,
                     step.device,

@@ -38,7 +38,7 @@ extension HistoryChecker {
                 )
             }
             last = max(last, place)
-            if let frozen = sets[id]?.wire, frozen != wire {
+            if let frozen = wires[request.device]?[id], frozen != wire {
                 report(
                     .once,
                     request.device,

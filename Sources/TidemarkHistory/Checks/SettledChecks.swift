@@ -5,7 +5,7 @@ extension HistoryChecker {
         _ old: [OutboxSet],
         _ new: [OutboxSet],
         _ inbox: [String: ParkedSet],
-        _ device: DeviceModel,
+        _ device: inout DeviceModel,
         _ step: DeviceStep
     ) {
         guard step.outbox != nil else { return }
@@ -23,6 +23,7 @@ extension HistoryChecker {
                     found: "gone from the outbox at revision \(step.cursor)"
                 )
             } else if revision != nil {
+                device.settled.append(set.id)
                 checkMapped(set, device, step)
             } else if set.wire == nil, device.shared.part(set.changes).isEmpty {
                 forget(set, new)

@@ -41,6 +41,8 @@ struct DeviceModel: Sendable {
     var lastTime: Int64 = 0
     /// Every change set that was ever made in this file.
     var own: Set<String> = []
+    /// Those that this file knows to be accepted, oldest first.
+    var settled: [String] = []
     /// What waits for each record, oldest first.
     private(set) var pending: [RecordID: [RecordChange]] = [:]
 
@@ -90,8 +92,6 @@ struct AuthoredSet: Sendable {
     var incarnation: Int
     /// Every change set that its author had made up to it: those count as seen.
     let own: Set<String>
-    /// What is sent, once frozen.
-    var wire: String?
     /// When it was made, by the device's hybrid clock.
     var time: Int64 = 0
 

@@ -111,6 +111,7 @@ struct ZoneModel: Sendable {
         commonUpTo.append(latest)
         let last = latest
         versions = versions.mapValues { $0.filter { $0.revision <= last } }
+            .filter { !$0.value.isEmpty }
         rows = Rows(versions.compactMapValues { $0.last?.row }, rules: rules)
         touched = touched.filter { $0.key <= last }
         changeSets = changeSets.filter { $0.key <= last }

@@ -61,7 +61,7 @@ package struct ZoneAdoption {
             )
         }
         try Self.requireLatest(db)
-        if isRestored, !isNew {
+        if isRestored, !isNew, !planted(PlantedBug.keepsEpochWhenPutBack) {
             try db.execute(
                 sql:
                     "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone"

@@ -16,6 +16,6 @@ enum Actions {
     static let all: [any Action] = [
         EditOnDevice(), SyncDevice(), EditOutside(), EditOnServer(), ResolveConflicts(),
         CrashDevice(), CrashServer(), CutNetwork(), SkewClock(), SyncInSecondProcess(),
-        JoinDevice(), MigrateDevice(), MigrateServer(),
+        JoinDevice(), MigrateDevice(), MigrateServer(), CopyDevice(), BackUp(), PutBack(),
     ]
 }

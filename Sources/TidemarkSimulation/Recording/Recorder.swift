@@ -24,10 +24,15 @@ struct Recorder {
     /// The version of the zone's tables, by the text that devices keep of them.
     private var zoneVersions: [String: Int] = [:]
     private var known: [String: Known] = [:]
-    private var serverImage = FileImage.empty()
-    private var serverRevision: Int64 = 0
+    /// What is known of the server's file.
+    struct ZoneReading {
+        var image = FileImage.empty()
+        var revision: Int64 = 0
+        var assigned: [String: Set<IdentityPair>] = [:]
+    }
+
+    private(set) var zone = ZoneReading()
     private var serverEpoch = ""
-    private var assigned: [String: Set<IdentityPair>] = [:]
     private var assignedCount = 0
     private var isHealed = false
     /// The time of what comes next, in microseconds.
@@ -87,8 +92,16 @@ struct Recorder {
 
     /// Somebody altered the server's tables, and it has followed.
     mutating func altered(_ server: SimulatedServer) throws {
-        serverImage = serverImage.migrated(to: server.version)
+        zone.image = zone.image.migrated(to: server.version)
         try noteTables(of: server)
+        try served(server, request: nil, .success(nil))
+    }
+
+    /// The server's file was put back as it was when that was known of it.
+    mutating func restored(_ server: SimulatedServer, to reading: ZoneReading) throws {
+        zone = reading
+        let epoch = try server.epoch()
+        try take(.restored(epoch: epoch, revision: zone.revision))
         try served(server, request: nil, .success(nil))
     }
 
@@ -141,7 +154,7 @@ struct Recorder {
         )
         (serverEpoch, assignedCount) = (row?[0] ?? "", row?[2] ?? 0)
         let revision: Int64 = row?[1] ?? 0
-        if case .failure(let refusal) = outcome, revision == serverRevision {
+        if case .failure(let refusal) = outcome, revision == zone.revision {
             return ServerStep(
                 request: request,
                 epoch: serverEpoch,
@@ -149,10 +162,10 @@ struct Recorder {
                 error: refusal.code
             )
         }
-        let isFirst = serverRevision == 0
-        let commits = isFirst ? [] : try commits(db, after: serverRevision)
-        let rows = revision == serverRevision ? [] : try rowChanges(db)
-        serverRevision = revision
+        let isFirst = zone.revision == 0
+        let commits = isFirst ? [] : try commits(db, after: zone.revision)
+        let rows = revision == zone.revision ? [] : try rowChanges(db)
+        zone.revision = revision
         return ServerStep(
             request: request,
             epoch: serverEpoch,
@@ -166,9 +179,9 @@ struct Recorder {
     }
 
     private mutating func rowChanges(_ db: Database) throws -> [RowChange] {
-        let image = try FileImage(db, version: serverImage.version)
-        defer { serverImage = image }
-        return image.changes(since: serverImage)
+        let image = try FileImage(db, version: zone.image.version)
+        defer { zone.image = image }
+        return image.changes(since: zone.image)
     }
 
     private func commits(_ db: Database, after revision: Int64) throws -> [Commit] {
@@ -200,7 +213,7 @@ struct Recorder {
         """
 
     private mutating func newIdentities(_ db: Database) throws -> [String: [IdentityPair]] {
-        guard assignedCount != assigned.values.reduce(0, { $0 + $1.count }) else { return [:] }
+        guard assignedCount != zone.assigned.values.reduce(0, { $0 + $1.count }) else { return [:] }
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -215,7 +228,7 @@ struct Recorder {
             // As the device's tables hold it: what counts from 2^52 travels with a minus sign.
             let temporary = wire <= -(1 << 52) ? -wire : wire
             let pair = IdentityPair(row[1], temporary: temporary, permanent: row[3])
-            if assigned[device, default: []].insert(pair).inserted {
+            if zone.assigned[device, default: []].insert(pair).inserted {
                 new[device, default: []].append(pair)
             }
         }
@@ -229,7 +242,7 @@ struct Recorder {
             .snapshot(
                 epoch: header?[0] ?? "",
                 revision: header?[1] ?? 0,
-                rows: FileImage(db, version: serverImage.version).records
+                rows: FileImage(db, version: zone.image.version).records
             )
         )
     }
@@ -273,6 +286,21 @@ struct Recorder {
         now.requestsSinceHealed = old.requestsSinceHealed
         known[device.name] = now
         if !rows.isEmpty { try take(.edited(device: device.name, rows)) }
+    }
+
+    /// A device's file was copied.
+    mutating func copied(_ device: SimulatedDevice, as name: String) throws {
+        known[name] = known[device.name]
+        try take(.copied(from: device.name, as: name))
+    }
+
+    /// A device has a file that was copied earlier.
+    mutating func replaced(_ device: SimulatedDevice, by name: String) throws {
+        let requests = known[device.name]?.requestsSinceHealed ?? 0
+        known[device.name] = known[name]
+        known[device.name]?.reading.forgetCount()
+        known[device.name]?.requestsSinceHealed = requests
+        try take(.replaced(device: device.name, by: name))
     }
 
     /// A device's process has ended, and its connection perhaps with it.

@@ -24,7 +24,9 @@ public struct Counters: Hashable, Sendable {
         case diskFaults = "disk faults"
         case partitions, pages, snapshots, deltas
         case secondProcesses = "second processes"
-        case joins, migrations
+        case joins, migrations, copies, restores
+        case putBack = "files put back"
+        case shortLogs = "short logs"
         case revisions
     }
 
@@ -72,11 +74,16 @@ public enum Profile: String, CaseIterable, Sendable {
     /// Where two values meet one stands by the policy of its column, and the other one is kept.
     /// Besides the faults of network and crash.
     case policies
+    /// Files are copied and put back from backups, the server's too, and its log is short. Besides
+    /// the faults of network and crash.
+    case restore
 
     /// Whether messages get lost and the like.
     var hasNetworkFaults: Bool { ![.crash, .storage].contains(self) }
     /// Whether policies decide between values, some of them by the clock.
     var decides: Bool { self == .policies }
+    /// Whether files are copied and put back, and logs are short.
+    var copies: Bool { self == .restore }
     /// Whether tables are altered.
     var migrates: Bool { self == .schema }
     /// Whether the files of a seed are on disks that fail.
@@ -106,5 +113,6 @@ public enum Profile: String, CaseIterable, Sendable {
             + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : [])
             + (hasListeners ? [.told] : []) + (hasLongValues ? [.longValues] : [])
             + (decides ? [.keptValues] : [])
+            + (copies ? [.copies, .restores, .putBack, .shortLogs] : [])
     }
 }

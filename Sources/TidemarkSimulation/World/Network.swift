@@ -136,6 +136,7 @@ extension World {
             return note("answer \(message.number) is lost")
         }
         var (answer, message) = (answer, message)
+        message.history = counters[.restores]
         if !isHealed, decisions.chance(plan.garbled), case .success(let body) = answer {
             counters[.garbled] += 1
             let length = decisions.decide(body.count)

@@ -37,7 +37,9 @@ struct Plan {
         decisions.begin(.plan)
         deviceCount = 2 + decisions.decide(4)
         policies = decisions.pick(profile.decides ? Self.decidingMixes : Self.policyMixes)
-        (serverLimits, deviceLimits) = Self.limits(&decisions)
+        var limits = Self.limits(&decisions)
+        if profile.copies { Self.shorten(&limits, &decisions) }
+        (serverLimits, deviceLimits) = limits
         let rates = [0, 0, 3, 10, 25]
         let network = profile.hasNetworkFaults
         lost = network ? decisions.pick(rates) : 0
@@ -76,6 +78,18 @@ struct Plan {
 
     private static func mix(_ policies: [ConflictPolicy]) -> [String: ConflictPolicy] {
         Dictionary(uniqueKeysWithValues: zip(ZoneSchema.tables.map(\.name), policies))
+    }
+
+    /// A log of a few revisions, and fewer in a request than that, so that the recorder sees all.
+    private static func shorten(
+        _ limits: inout (server: Limits, device: Limits),
+        _ decisions: inout Decisions
+    ) {
+        limits.server.revisionsKept = decisions.pick([nil, 5, 5])
+        limits.server.compactionStepMin = 1
+        limits.server.compactionStepMax = decisions.pick([1_000, 2])
+        guard limits.server.revisionsKept != nil else { return }
+        limits.device.changeSetsPerRequestMax = min(4, limits.device.changeSetsPerRequestMax)
     }
 
     private static func limits(_ decisions: inout Decisions) -> (server: Limits, device: Limits) {

@@ -61,6 +61,7 @@ extension World {
     /// Checks that all files are equal, byte for byte, and whole.
     func verify() throws {
         counters[.revisions] += Int(try server.revision())
+        counters[.shortLogs] += try server.horizon() > 1 ? 1 : 0
         defer { counters[.keptValues] += recorder.keptValues }
         try recorder.finished(devices, server)
         let truth = try server.read { try FileImage($0, version: server.version) }

@@ -296,6 +296,35 @@ final class SimulatedServer {
         journal.add(.snapshot)
     }
 
+    /// Its file is put back as a copy has it, and it is told so.
+    func putBack(_ copy: DatabaseQueue, policies: [String: ConflictPolicy], epoch: String) throws {
+        recent = RecentChangeSets()
+        try copy.backup(to: database)
+        try database.writeWithoutTransaction { db in
+            try db.inTransaction(.immediate) {
+                schema = try ZoneAdoption(
+                    db,
+                    name: "main",
+                    epoch: epoch,
+                    isRestored: true,
+                    excluding: [],
+                    policies: policies
+                ).schema
+                return .commit
+            }
+        }
+    }
+
+    /// The history that its file goes on with.
+    func epoch() throws -> String {
+        try read { try String.fetchOne($0, sql: "SELECT epoch FROM tidemark_zone") ?? "" }
+    }
+
+    /// The revision at which the log begins.
+    func horizon() throws -> Int64 {
+        try read { try Int64.fetchOne($0, sql: "SELECT horizon FROM tidemark_zone") ?? 0 }
+    }
+
     /// The latest revision.
     func revision() throws -> Int64 {
         try read { try Int64.fetchOne($0, sql: "SELECT revision FROM tidemark_zone") ?? 0 }

@@ -40,6 +40,8 @@ final class World {
         var isCopy = false
         /// Whether its answer was cut on the way.
         var isCut = false
+        /// How often the server's file had been put back when it was answered.
+        var history = 0
     }
 
     let options: Simulation.Options
@@ -59,6 +61,8 @@ final class World {
     var gathered: [Message] = []
     /// Those who listen to the server's process.
     var listeners = Listeners()
+    /// The copies of files so far.
+    var backups: [Backup] = []
     /// Whether faults have stopped for good.
     var isHealed = false
 
@@ -104,8 +108,12 @@ final class World {
         }
     }
 
-    /// Adds a device whose file is there.
-    func add(_ number: Int, _ virtual: VirtualEnvironment) throws {
+    /// Adds a device whose file is there: made by a join, or as a copy of another one's.
+    func add(
+        _ number: Int,
+        _ virtual: VirtualEnvironment,
+        copyOf original: SimulatedDevice? = nil
+    ) throws {
         let device = try SimulatedDevice(
             number: number,
             in: storage,
@@ -114,13 +122,17 @@ final class World {
             version: server.version
         )
         devices.append(device)
-        try recorder.joined(device)
+        guard let original else { return try recorder.joined(device) }
+        try recorder.copied(original, as: device.name)
+        try recorder.replaced(device, by: device.name)
+        try recorder.stepped(device, "begin")
     }
 
     /// Ends the world, and leaves its files to the next one.
     func end() throws {
         try storage.giveBack(SimulatedServer.fileName, server.database)
         for device in devices { try device.end() }
+        for backup in backups { try storage.remove(backup.name) }
     }
 
     // MARK: The loop
