@@ -56,6 +56,8 @@ enum AutoincrementSQL {
         return try scratch.write { db in
             do {
                 try db.execute(sql: sql)
+                // Unique indexes that are not part of the statement are compared, too.
+                for index in table.indexSQL { try db.execute(sql: index) }
             } catch is DatabaseError {
                 // SQLite does not accept the changed text, so it is not used.
                 return false
