@@ -29,6 +29,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case carriesOldFingerprint, believesItsBooks, deletesUnasked
     case takesBaseWhenSending, movesBaseWhenSending, thawsSentSets, dropsCreationsDeletedLater
     case cutsLongSets, splitsTransactions
+    case takesEmptyForNull, overlooksPartialIndexes, overlooksCompositeReferences
     // What it takes in.
     case storesRevisionFirst, takesGaps, appliesLastRevisionOnly, coalescesDeletionAway
     case appliesOnTopOfEdits, forgetsToReplay, hidesWhatFits, capturesWhatItApplies

@@ -24,7 +24,7 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "Events that do something, a seed.") var rounds = 200
     @Option(
         help:
-            "Which faults there are: all, network, crash, storage, schema, live, policies or restore."
+            "Which faults there are: all, network, crash, storage, schema, live, policies, restore or shapes."
     )
     var profile = "all"
     @Option(help: "Plant a bug by name, or all, and show what notices it. Debug builds only.")

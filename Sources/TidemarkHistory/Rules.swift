@@ -14,8 +14,10 @@ public struct Rules: Sendable {
         public let columnPolicies: [String: Policy]
         /// The foreign keys.
         public let references: [Reference]
-        /// The columns of each unique constraint.
-        public let unique: [[String]]
+        /// The unique constraints and indexes.
+        public let unique: [Unique]
+        /// The columns that triggers at the server write, whatever a change set says of them.
+        public let triggered: Set<String>
 
         /// Makes a table.
         public init(
@@ -25,15 +27,47 @@ public struct Rules: Sendable {
             policy: Policy = .reject,
             columnPolicies: [String: Policy] = [:],
             references: [Reference] = [],
-            unique: [[String]] = []
+            unique: [Unique] = [],
+            triggered: Set<String> = []
         ) {
             (self.name, self.key, self.hasAssignedKeys) = (name, key, hasAssignedKeys)
             (self.policy, self.columnPolicies) = (policy, columnPolicies)
             (self.references, self.unique) = (references, unique)
+            self.triggered = triggered
         }
 
         /// The policy of a column.
         func policy(of column: String) -> Policy { columnPolicies[column] ?? policy }
+    }
+
+    /// A unique constraint, or a unique index.
+    public struct Unique: Sendable, ExpressibleByArrayLiteral {
+        private let columns: [String]
+        private let foldsCase: Bool
+        private let nullColumn: String?
+
+        /// Makes an index over columns; one that takes letters for equal whose case alone differs,
+        /// or that has only the rows where a column is NULL.
+        public init(_ columns: [String], foldingCase: Bool = false, whereNull: String? = nil) {
+            (self.columns, foldsCase, nullColumn) = (columns, foldingCase, whereNull)
+        }
+
+        /// Makes an index over columns.
+        public init(arrayLiteral columns: String...) { self.init(columns) }
+
+        /// What no two rows may have alike; nil where a row has nothing of the kind.
+        func values(of row: Cells) -> [String]? {
+            if let nullColumn, row[nullColumn] ?? "null" != "null" { return nil }
+            let values = columns.map { row[$0] ?? "null" }
+            guard !values.contains("null") else { return nil }
+            return foldsCase ? values.map(Self.folded) : values
+        }
+
+        /// As SQLite's NOCASE does: 26 letters.
+        private static func folded(_ text: String) -> String {
+            let bytes = text.utf8.map { (65...90).contains($0) ? $0 + 32 : $0 }
+            return String(decoding: bytes, as: UTF8.self)
+        }
     }
 
     /// A foreign key to the primary key of another table.

@@ -142,21 +142,36 @@ import TidemarkHistory
         story.edited("a", RoundTests().renamed.to(Story.anna.with(["name": "\"U\""])))
         story.stepped("a", "prepare", cursor: 2, outbox: [again])
         story.add(.restored(epoch: "f", revision: 1))
-        story.stepped("a", "snapshot", cursor: 1, epoch: "f")
-        story.sent("a", 2, at: 1, epoch: "f", [again])
+        let theirs = Story.anna.with(["name": "\"Theirs\""])
+        story.served(
+            nil,
+            revision: 2,
+            epoch: "f",
+            commits: [Commit(revision: 2, changes: [update(Story.anna, ["name": "\"Theirs\""])])],
+            rows: [Story.anna.to(theirs)]
+        )
+        let mine = ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)
+        story.stepped(
+            "a",
+            "snapshot",
+            cursor: 2,
+            epoch: "f",
+            conflicts: [ParkedSet(id: "v", items: [mine])]
+        )
+        story.sent("a", 2, at: 2, epoch: "f", [again])
         story.served(
             2,
-            revision: 2,
+            revision: 3,
             epoch: "f",
             commits: [
                 Commit(
-                    revision: 2,
+                    revision: 3,
                     changeSet: "u",
                     identity: "uuid-a",
                     changes: [update(Story.anna, ["name": "\"U\""])]
                 )
             ],
-            rows: [Story.anna.to(Story.anna.with(["name": "\"U\""]))]
+            rows: [theirs.to(Story.anna.with(["name": "\"U\""]))]
         )
         story.expect(.noSilentOverwrite, "player 1")
     }

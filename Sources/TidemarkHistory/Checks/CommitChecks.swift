@@ -186,7 +186,9 @@ extension HistoryChecker {
         _ commit: Commit
     ) {
         guard asked.operation == .update, let before else { return }
-        for column in change.cells.keys.sorted() where asked.cells[column] == nil {
+        let triggered = rules.table(change.record.table)?.triggered ?? []
+        for column in change.cells.keys.sorted()
+        where asked.cells[column] == nil && !triggered.contains(column) {
             let parents = rules.parents(of: change.record.table, before, through: column)
             guard !parents.contains(where: deleted.contains) else { continue }
             report(
@@ -204,7 +206,10 @@ extension HistoryChecker {
         case .delete: return row == nil
         case .create, .update:
             guard let row else { return false }
-            return change.cells.allSatisfy { row[$0.key] == $0.value }
+            let triggered = rules.table(change.record.table)?.triggered ?? []
+            return change.cells.allSatisfy {
+                row[$0.key] == $0.value || triggered.contains($0.key)
+            }
         }
     }
 }

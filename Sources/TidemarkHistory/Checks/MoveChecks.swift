@@ -53,7 +53,7 @@ extension HistoryChecker {
         checkParked(inbox, confirmed, zone, device, step)
         offeredAgain.formUnion(forgotten)
         device.settled.removeAll { forgotten.contains($0) }
-        rebase(outbox, inbox, step, zone, &device)
+        rebase(outbox, inbox, confirmed, step, zone, &device)
     }
 
     /// What waits, drained or not, and has no verdict.
@@ -176,20 +176,29 @@ extension HistoryChecker {
     private mutating func rebase(
         _ outbox: [OutboxSet],
         _ inbox: [String: ParkedSet],
+        _ confirmed: [RecordID: Cells],
         _ step: DeviceStep,
         _ zone: ZoneModel,
         _ device: inout DeviceModel
     ) {
         device.settled += device.outbox.map(\.id).filter { zone.revision(of: $0) != nil }
         device.own.formUnion(outbox.map(\.id) + inbox.keys)
+        let offered = Set(outbox.filter { sets[$0.id] == nil }.flatMap { $0.changes.map(\.record) })
         for set in outbox {
+            let known = sets[set.id]
             wires[step.device, default: [:]][set.id] = set.wire
             sets[set.id] = AuthoredSet(
                 device: step.device,
                 changes: set.changes,
                 after: Set(set.after),
                 seen: Dictionary(
-                    set.changes.map { ($0.record, step.cursor) },
+                    set.changes.map { change in
+                        let isSeen =
+                            change.operation == .create || offered.contains(change.record)
+                            || confirmed[change.record]
+                                == shown(change.record, to: known, zone, device)
+                        return (change.record, isSeen ? step.cursor : -1)
+                    },
                     uniquingKeysWith: { $1 }
                 ),
                 incarnation: zone.incarnation,
@@ -208,5 +217,20 @@ extension HistoryChecker {
         }
         guard step.captured == 0 else { return }
         (device.undrained, device.deeds) = ([:], [])
+    }
+
+    /// The record as its author's file had shown it when they edited it.
+    private func shown(
+        _ record: RecordID,
+        to authored: AuthoredSet?,
+        _ zone: ZoneModel,
+        _ device: DeviceModel
+    ) -> Cells? {
+        guard let authored, authored.incarnation == zone.incarnation,
+            let seen = authored.seen.first(where: {
+                rules.translated($0.key, device.identities) == record
+            })
+        else { return device.confirmed[record] }
+        return zone.row(record, at: seen.value)
     }
 }

@@ -83,13 +83,11 @@ extension HistoryChecker {
         let touched = Set(records.map(\.table))
         return rules.tables.allSatisfy { table in
             !touched.contains(table.name)
-                || table.unique.allSatisfy { columns in
+                || table.unique.allSatisfy { unique in
                     var taken: Set<[String]> = []
                     return rows.all.allSatisfy { record, row in
-                        let values = columns.map { row[$0] ?? "null" }
-                        guard record.table == table.name, !values.contains("null") else {
-                            return true
-                        }
+                        guard record.table == table.name, let values = unique.values(of: row)
+                        else { return true }
                         return taken.insert(values).inserted
                     }
                 }

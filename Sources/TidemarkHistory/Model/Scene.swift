@@ -50,14 +50,14 @@ struct Scene: Sendable {
     var hasClash: Bool {
         let written = changes.filter { $0.operation != .delete }.map(\.record)
         return rules.tables.contains { table in
-            table.unique.contains { columns in
-                let value = { (row: Cells) in columns.map { row[$0] ?? "null" } }
+            table.unique.contains { unique in
                 let wanted = written.filter { $0.table == table.name }.compactMap { record in
-                    after[record].map { (record, value($0)) }
-                }.filter { !$0.1.contains("null") }
+                    after[record].flatMap(unique.values).map { (record, $0) }
+                }
                 return wanted.contains { record, values in
                     after.all.contains {
-                        $0.key.table == table.name && $0.key != record && value($0.value) == values
+                        $0.key.table == table.name && $0.key != record
+                            && unique.values(of: $0.value) == values
                     }
                 }
             }

@@ -1,5 +1,6 @@
 import Foundation
 import GRDBSQLite
+import TidemarkCore
 
 /// The one JSON form of each SQLite value, so that equal text means equal value and type, byte for
 /// byte.
@@ -24,7 +25,8 @@ enum CanonicalJSON {
         case SQLITE_INTEGER: output += String(sqlite3_value_int64(value)).utf8
         case SQLITE_FLOAT: append(sqlite3_value_double(value), to: &output)
         case SQLITE_TEXT: append(text: bytes(sqlite3_value_text(value), of: value), to: &output)
-        case SQLITE_BLOB:
+        case SQLITE_BLOB
+        where sqlite3_value_bytes(value) > 0 || !planted(PlantedBug.takesEmptyForNull):
             append(tag: "$blob", bytes(sqlite3_value_blob(value), of: value), to: &output)
         default: output += "null".utf8
         }

@@ -68,9 +68,10 @@ extension World {
     func drawEdit(by writer: String, isForDevice: Bool, version: Int) -> Edit {
         let count = 1 + decisions.decide(plan.statementsMax)
         let new = Migrations.statements(version)
-        let all = Statements.all + new
+        let usual = version == Shapes.version ? Shapes.statements : Statements.all
+        let all = usual + new
         let weights =
-            zip(Statements.all, plan.statementWeights).map {
+            zip(usual, plan.statementWeights).map {
                 $0.isForDevices && !isForDevice ? 0 : $1
             } + new.map { _ in 2 }
         return Edit(

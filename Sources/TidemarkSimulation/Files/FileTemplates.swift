@@ -25,12 +25,14 @@ package final class FileTemplates {
     /// Makes an empty collection.
     package init() {}
 
-    /// The files for the policies of tables and columns.
-    func pair(_ policies: [String: ConflictPolicy]) throws -> Pair {
+    /// The files for the tables of a version with policies of tables and columns.
+    func pair(_ policies: [String: ConflictPolicy], version: Int) throws -> Pair {
         if let pair = pairs[policies] { return pair }
+        let isShapes = version == Shapes.version
+        let sql = isShapes ? Shapes.sql + Shapes.rows : ZoneSchema.sql + ZoneSchema.rows
         let number = pairs.count
         let zone = try storage.open("zone-\(number)")
-        try zone.writeWithoutTransaction { try $0.execute(sql: ZoneSchema.sql + ZoneSchema.rows) }
+        try zone.writeWithoutTransaction { try $0.execute(sql: sql) }
         let schema = try Self.adopt(zone, policies)
         let device = try storage.open("device-\(number)")
         try Self.join(

@@ -56,7 +56,7 @@ enum Migrations {
     ) { tables in
         var medal = ZoneSchema.Table("medal", ["id", "player_id", "kind"], key: [0])
         medal.hasAssignedKeys = true
-        medal.references = [("player_id", "player")]
+        medal.references = [(["player_id"], "player")]
         tables.append(medal)
         tables[0].add("motto", default: "\"none\"")
     }
@@ -103,11 +103,20 @@ enum Migrations {
         tables.append(prize)
     }
 
-    /// The tables of each version.
-    static let versions: [[ZoneSchema.Table]] = steps.reduce(into: [ZoneSchema.tables]) {
-        var next = $0[$0.count - 1]
-        $1.alter(&next)
-        $0.append(next)
+    /// The tables of each version, and those that no migration leads to: ``Shapes``.
+    static let versions: [[ZoneSchema.Table]] =
+        steps.reduce(into: [ZoneSchema.tables]) {
+            var next = $0[$0.count - 1]
+            $1.alter(&next)
+            $0.append(next)
+        } + [Shapes.tables]
+
+    /// Every table that a world may have, as it is in the end.
+    static let allTables = versions[steps.count] + Shapes.tables
+
+    /// The steps that lead to a version.
+    private static func steps(to version: Int) -> ArraySlice<Step> {
+        version == Shapes.version ? [] : steps.prefix(version)
     }
 
     /// The tables of a version, as the history is told of them.
@@ -130,17 +139,17 @@ enum Migrations {
 
     /// What the app of a version declares as renamed.
     static func renames(_ version: Int) -> [ColumnRename] {
-        steps.prefix(version).flatMap(\.renames)
+        steps(to: version).flatMap(\.renames)
     }
 
     /// The statements that bring tables from the first version to another one.
     static func sql(_ version: Int) -> String {
-        steps.prefix(version).map(\.sql).joined()
+        steps(to: version).map(\.sql).joined()
     }
 
     /// What can be written into the tables of a version, besides ``Statements/all``.
     static func statements(_ version: Int) -> [Statement] {
-        let retired = steps.prefix(version).reduce(Set<String>()) { $0.union($1.retired) }
-        return steps.prefix(version).flatMap(\.statements).filter { !retired.contains($0.name) }
+        let retired = steps(to: version).reduce(Set<String>()) { $0.union($1.retired) }
+        return steps(to: version).flatMap(\.statements).filter { !retired.contains($0.name) }
     }
 }

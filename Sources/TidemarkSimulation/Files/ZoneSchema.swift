@@ -1,3 +1,5 @@
+import TidemarkHistory
+
 /// The tables of every world: parents and children, cascades, references that are emptied, unique
 /// values, and every kind of key.
 enum ZoneSchema {
@@ -14,8 +16,10 @@ enum ZoneSchema {
         var hasAssignedKeys = false
         /// Whether the key is one text.
         var isText = false
-        var references: [(column: String, parent: String)] = []
-        var unique: [[String]] = []
+        var references: [(columns: [String], parent: String)] = []
+        var unique: [Rules.Unique] = []
+        /// The columns that the app's triggers at the server write.
+        var triggered: Set<String> = []
         /// The names that columns were renamed to.
         private(set) var renames: [String: String] = [:]
         /// The query for all rows in key order.
@@ -53,8 +57,8 @@ enum ZoneSchema {
 
         /// The columns that hold ids which the server gives: the key, or a reference to one.
         var ids: [Int] {
-            let parents = ["team", "player"]
-            let columns = references.filter { parents.contains($0.parent) }.map(\.column)
+            let parents = ["team", "player", "folder"]
+            let columns = references.filter { parents.contains($0.parent) }.flatMap(\.columns)
             return (hasAssignedKeys ? [key[0]] : [])
                 + self.columns.indices.filter { columns.contains(self.columns[$0]) }
         }
@@ -95,13 +99,13 @@ enum ZoneSchema {
             defaults: ["score": "0.5"]
         )
         player.hasAssignedKeys = true
-        player.references = [("team_id", "team"), ("captain_id", "player")]
+        player.references = [(["team_id"], "team"), (["captain_id"], "player")]
         var tag = Table("tag", ["name", "colour", "title"], key: [0])
         tag.isText = true
         var playerTag = Table("player_tag", ["player_id", "tag", "note"], key: [0, 1])
-        playerTag.references = [("player_id", "player"), ("tag", "tag")]
+        playerTag.references = [(["player_id"], "player"), (["tag"], "tag")]
         var contract = Table("contract", ["player_id", "terms"], key: [0])
-        contract.references = [("player_id", "player")]
+        contract.references = [(["player_id"], "player")]
         return [team, player, tag, playerTag, contract]
     }()
 }

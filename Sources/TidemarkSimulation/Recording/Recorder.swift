@@ -40,9 +40,15 @@ struct Recorder {
 
     /// Begins a history of a zone with policies by table, and by `table.column`; tables that come
     /// later have the usual one.
-    init(policies: [String: String], tellsTime: Bool = false, migrates: Bool = false) {
+    init(
+        policies: [String: String],
+        version: Int = 0,
+        tellsTime: Bool = false,
+        migrates: Bool = false
+    ) {
         (self.migrates, self.tellsTime) = (migrates, tellsTime)
-        let all = Migrations.versions[migrates ? Migrations.steps.count : 0]
+        zone.image = .empty(version: version)
+        let all = Migrations.versions[migrates ? Migrations.steps.count : version]
         let known = policies.compactMapValues(Rules.Policy.init)
         let tables = all.map { table in
             let own = table.columns.map { ($0, known["\(table.name).\($0)"]) }
@@ -53,9 +59,10 @@ struct Recorder {
                 policy: known[table.name] ?? .reject,
                 columnPolicies: Dictionary(uniqueKeysWithValues: own).compactMapValues { $0 },
                 references: table.references.map {
-                    Rules.Reference(columns: [$0.column], parent: $0.parent)
+                    Rules.Reference(columns: $0.columns, parent: $0.parent)
                 },
-                unique: table.unique
+                unique: table.unique,
+                triggered: table.triggered
             )
         }
         checker = HistoryChecker(rules: Rules(tables: tables))

@@ -108,7 +108,7 @@ enum WireReading {
     private static func records(_ members: [(name: String, value: JSONText.Text)])
         -> [Entry]
     {
-        let tables = Migrations.versions[Migrations.steps.count]
+        let tables = Migrations.allTables
         return members.flatMap { name, part -> [Entry] in
             guard let table = tables.first(where: { $0.name == name }) else { return [] }
             let lists = JSONText.members(part)

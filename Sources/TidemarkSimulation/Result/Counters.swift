@@ -77,11 +77,15 @@ public enum Profile: String, CaseIterable, Sendable {
     /// Files are copied and put back from backups, the server's too, and its log is short. Besides
     /// the faults of network and crash.
     case restore
+    /// Tables of other shapes: see ``Shapes``. Besides the faults of network and crash.
+    case shapes
 
     /// Whether messages get lost and the like.
     var hasNetworkFaults: Bool { ![.crash, .storage].contains(self) }
     /// Whether policies decide between values, some of them by the clock.
     var decides: Bool { self == .policies }
+    /// The version of the tables that a world begins with.
+    var firstVersion: Int { self == .shapes ? Shapes.version : 0 }
     /// Whether files are copied and put back, and logs are short.
     var copies: Bool { self == .restore }
     /// Whether tables are altered.

@@ -36,7 +36,7 @@ struct Plan {
     init(_ decisions: inout Decisions, profile: Profile, hasDiskFaults: Bool) {
         decisions.begin(.plan)
         deviceCount = 2 + decisions.decide(4)
-        policies = decisions.pick(profile.decides ? Self.decidingMixes : Self.policyMixes)
+        policies = decisions.pick(Self.mixes(profile))
         var limits = Self.limits(&decisions)
         if profile.copies { Self.shorten(&limits, &decisions) }
         (serverLimits, deviceLimits) = limits
@@ -76,8 +76,23 @@ struct Plan {
             .merging(["player.name": .lastWriter, "player.score": .latest]) { $1 },
     ]
 
-    private static func mix(_ policies: [ConflictPolicy]) -> [String: ConflictPolicy] {
-        Dictionary(uniqueKeysWithValues: zip(ZoneSchema.tables.map(\.name), policies))
+    /// Mixes for the tables of ``Shapes``.
+    private static let shapeMixes: [[String: ConflictPolicy]] = [
+        mix([.reject, .reject, .reject], of: Shapes.tables),
+        mix([.columns, .columns, .columns], of: Shapes.tables),
+        mix([.columns, .reject, .lastWriter], of: Shapes.tables),
+    ]
+
+    private static func mixes(_ profile: Profile) -> [[String: ConflictPolicy]] {
+        if profile == .shapes { return shapeMixes }
+        return profile.decides ? decidingMixes : policyMixes
+    }
+
+    private static func mix(
+        _ policies: [ConflictPolicy],
+        of tables: [ZoneSchema.Table] = ZoneSchema.tables
+    ) -> [String: ConflictPolicy] {
+        Dictionary(uniqueKeysWithValues: zip(tables.map(\.name), policies))
     }
 
     /// A log of a few revisions, and fewer in a request than that, so that the recorder sees all.

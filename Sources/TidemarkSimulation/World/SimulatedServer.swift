@@ -23,7 +23,7 @@ final class SimulatedServer {
     let storage: any SimulatedStorage
     private(set) var schema: SyncSchema
     /// The version of its tables.
-    private(set) var version = 0
+    private(set) var version: Int
     private let handler: GroupHandler
     private let limits: Limits
     /// How many requests it has answered.
@@ -39,8 +39,13 @@ final class SimulatedServer {
     var journal: Journal?
 
     /// Serves a file that is there already.
-    init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits) throws {
-        (self.storage, self.schema) = (storage, schema)
+    init(
+        _ storage: any SimulatedStorage,
+        schema: SyncSchema,
+        limits: Limits,
+        version: Int
+    ) throws {
+        (self.storage, self.schema, self.version) = (storage, schema, version)
         handler = GroupHandler(limits: limits)
         self.limits = limits
         database = try storage.open(Self.fileName)

@@ -127,7 +127,7 @@ enum Statements {
     private static let (tag2, tag3) = (nth("tag", "name", 2), nth("tag", "name", 3))
 
     /// The record that a parameter chooses.
-    private static func nth(_ table: String, _ key: String, _ parameter: Int) -> String {
+    static func nth(_ table: String, _ key: String, _ parameter: Int) -> String {
         """
         (SELECT \(key) FROM \(table) ORDER BY \(key)
             LIMIT 1 OFFSET ?\(parameter) % max(1, (SELECT count(*) FROM \(table))))

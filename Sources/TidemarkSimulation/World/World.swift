@@ -87,12 +87,19 @@ final class World {
         )
         recorder = Recorder(
             policies: plan.policies.mapValues(\.rawValue),
+            version: options.profile.firstVersion,
             tellsTime: options.profile.decides,
             migrates: options.profile.migrates
         )
-        let pair = try templates.pair(plan.policies)
+        let version = options.profile.firstVersion
+        let pair = try templates.pair(plan.policies, version: version)
         try pair.zone.fill(SimulatedServer.fileName, in: storage)
-        server = try SimulatedServer(storage, schema: pair.schema, limits: plan.serverLimits)
+        server = try SimulatedServer(
+            storage,
+            schema: pair.schema,
+            limits: plan.serverLimits,
+            version: version
+        )
         journal?.policies = plan.policies
         journal?.limits = plan.serverLimits
         server.journal = journal
