@@ -1,3 +1,5 @@
+import TidemarkCore
+
 /// The transactions that the app is known to have made, as the numbers of what they captured.
 ///
 /// What lies between them was written by other programs: nobody knows where their transactions
