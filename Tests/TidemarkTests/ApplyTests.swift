@@ -1,4 +1,5 @@
 import GRDB
+import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
@@ -56,7 +57,9 @@ import TidemarkTestSupport
         let spoilt = try await SyncEngine(
             ben.database,
             server: "http://cluster.test",
-            transport: SpoilingTransport(wrapping: ben.transport) { damage.spoil($0) }
+            transport: SpoilingTransport(wrapping: ben.transport, offersSnapshots: false) {
+                damage.spoil($0)
+            }
         )
         await #expect {
             try await spoilt.sync()
@@ -83,6 +86,39 @@ import TidemarkTestSupport
             UNION ALL SELECT 'captured', seq, tbl, base FROM tidemark_capture
             """
         )
+    }
+
+    @Test(arguments: [1, 2, 3])
+    func `D5: after two answers that cannot be applied, the rows come anew and the outbox is kept`(
+        spoiltCount: Int
+    ) async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
+        try await anna.engine.sync()
+        try await ben.write("UPDATE accounts SET balance = 40 WHERE id = 2")
+        let count = Mutex(0)
+        let network = SpoilingTransport(wrapping: ben.transport) { answer in
+            let number = count.withLock { number in
+                number += 1
+                return number
+            }
+            return number <= spoiltCount
+                ? answer.replacing("accounts", with: "customers") : answer
+        }
+        let spoilt = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: network
+        )
+        try await spoilt.sync()
+        #expect(network.snapshotCount == (spoiltCount > 1 ? 1 : 0))
+        #expect(
+            try await ben.rows("SELECT owner, balance FROM accounts ORDER BY id")
+                == ["Anna|60", "Ben|40"]
+        )
+        try await cluster.converge(ben, anna)
+        #expect(try await cluster.rows("SELECT balance FROM accounts ORDER BY id") == ["60", "40"])
     }
 
     @Test func `A12: an app that refuses a row keeps the whole answer out`() async throws {

@@ -127,22 +127,14 @@ struct AnsweredSets {
             guard revision > requested else { continue }
             if planted(PlantedBug.takesGaps) { next = revision }
             guard revision == next else {
-                throw TidemarkError(
-                    .invalidResponse,
-                    "The answer has revision \(revision) where \(next) is due.",
-                    fix: "Nothing was changed; the round is repeated."
-                )
+                throw AnswerCheck.inapplicable("it has revision \(revision) where \(next) is due.")
             }
             next += 1
             try stream.append(row.value("ord"))
             if !isOwn { try foreign.append(row.value("ord")) }
         }
         guard next - 1 == last else {
-            throw TidemarkError(
-                .invalidResponse,
-                "The answer ends before revision \(last).",
-                fix: "Nothing was changed; the round is repeated."
-            )
+            throw AnswerCheck.inapplicable("it ends before revision \(last).")
         }
         (self.accepted, self.refused, self.stream, self.foreign) = (
             accepted, refused, stream, foreign

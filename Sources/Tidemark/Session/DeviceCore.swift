@@ -280,6 +280,14 @@ extension DeviceCore {
                 )
                 try finally(applied)
             }
+        } catch let error as DatabaseError
+            where error.extendedResultCode == .SQLITE_CONSTRAINT_TRIGGER
+        {
+            throw TidemarkError(
+                .invalidResponse,
+                "A trigger of this file refuses the server's rows: \(error.message ?? "no reason").",
+                fix: "Nothing was changed, and what waits is kept. Drop or change the trigger."
+            )
         } catch let error as DatabaseError where AnswerCheck.blames(error) {
             throw AnswerCheck.inapplicable("\(error.message ?? "it does not fit the tables").")
         }

@@ -14,6 +14,7 @@ package import TidemarkCore
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | that one is parked with what depends on it |
 /// | `serverBehind` or `tooLarge`, before one is sent | the same |
+/// | an answer that cannot be applied | the same request again; the second time, a snapshot |
 /// | any other | the sync ends with it |
 extension SyncRound {
     /// Decides what an error means for the sync.
@@ -69,8 +70,23 @@ extension SyncRound {
             error.place.id = outgoing?.changeSets.first
             return try park(error, in: db)
         case .permanent, .retry, .signIn:
-            if AnswerCheck.isInapplicable(error) { try Self.refuseDamage(db) }
-            throw error
+            guard AnswerCheck.isInapplicable(error) else { throw error }
+            try Self.refuseDamage(db)
+            try repeatOrRenew(after: error)
+            return []
+        }
+    }
+
+    /// Asks again after an answer that cannot be applied, and then takes the rows anew.
+    ///
+    /// Either side may be wrong about what the device has; a snapshot makes them agree and keeps
+    /// the outbox. A server whose answers fit no file gets three requests, then the sync ends.
+    private mutating func repeatOrRenew(after error: TidemarkError) throws {
+        inapplicableAnswers += 1
+        switch inapplicableAnswers {
+        case 1: asksShort = false
+        case 2: try require(.snapshot(nil), after: error)
+        default: throw error
         }
     }
 

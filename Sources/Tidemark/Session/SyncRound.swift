@@ -42,6 +42,8 @@ package struct SyncRound: Sendable {
     private let merge: [String: MergeFunction]
     var changeSetsMax: Int
     var snapshotsTaken = 0
+    /// How many answers could not be applied.
+    var inapplicableAnswers = 0
     private var isCatchingUp = false
     private var bound = RoundBound()
     private var schemasTaken = 0

@@ -7,18 +7,43 @@ import TidemarkTestSupport
 final class SpoilingTransport: ForwardingTransport {
     let real: InProcessTransport
     private let spoil: Mutex<@Sendable (String) throws -> String>
+    private let offersSnapshots: Mutex<Bool>
+    private let offered = Mutex(0)
 
+    /// How many snapshots the device has taken.
+    var snapshotCount: Int { offered.withLock(\.self) }
+
+    /// Without `offersSnapshots`, no snapshot can be used either.
     init(
         wrapping real: InProcessTransport,
+        offersSnapshots: Bool = true,
         _ spoil: @escaping @Sendable (String) throws -> String
     ) {
         self.real = real
         self.spoil = Mutex(spoil)
+        self.offersSnapshots = Mutex(offersSnapshots)
     }
 
     /// Changes the answers in another way from now on.
-    func change(with spoil: @escaping @Sendable (String) throws -> String) {
+    func change(
+        offersSnapshots: Bool,
+        with spoil: @escaping @Sendable (String) throws -> String
+    ) {
         self.spoil.withLock { $0 = spoil }
+        self.offersSnapshots.withLock { $0 = offersSnapshots }
+    }
+
+    func snapshot(
+        zone: String,
+        since base: DeltaBase?,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        guard offersSnapshots.withLock(\.self) else {
+            throw TidemarkError(.invalidResponse, "No snapshot of Tidemark.", fix: "f")
+        }
+        offered.withLock { $0 += 1 }
+        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
     }
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
