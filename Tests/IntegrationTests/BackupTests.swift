@@ -97,7 +97,7 @@ extension IntegrationTests {
                 workshop.path("rows.sqlite")
             )
             #expect(made.status == 0, "\(made.errors)")
-            #expect(made.output.contains("5 row(s)") && made.output.contains("at revision 2"))
+            #expect(made.output.contains("5 rows") && made.output.contains("at revision 2"))
             #expect(
                 made.output.contains(
                     "serve \(workshop.path("rows.sqlite")) --policy player=columns"

@@ -58,7 +58,7 @@ struct Backup: AsyncParsableCommand {
         }
         bar.clear()
         Terminal.line(
-            "\(out) is \(source) at revision \(backup.revision), \(backup.rows) row(s), checked; to put it back: serve it with --restored"
+            "\(out) is \(source) at revision \(backup.revision), \(Counted.text(Int(backup.rows), "row")), checked; to put it back: serve it with --restored"
         )
     }
 
@@ -73,7 +73,7 @@ struct Backup: AsyncParsableCommand {
         let policies = copy.policies.sorted { $0.key < $1.key }
             .map { " --policy \($0.key)=\($0.value.rawValue)" }.joined()
         Terminal.line(
-            "\(out) has the \(copy.rows) row(s) of \(source) at revision \(copy.revision), without its history"
+            "\(out) has \(Counted.text(Int(copy.rows), "row")) of \(source) at revision \(copy.revision), without its history"
         )
         Terminal.line("to begin a new history with them: tidemark serve \(out)\(policies)")
     }
