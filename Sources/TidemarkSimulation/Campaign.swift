@@ -41,7 +41,7 @@ public struct Campaign: Sendable {
     }
 
     private let seeds: Range<UInt64>
-    private let options: Simulation.Options
+    private let options: SimulationOptions
     private let runsTwice: Bool
 
     /// A range of seeds, all run alike.
@@ -53,7 +53,7 @@ public struct Campaign: Sendable {
         runsTwice: Bool = false
     ) {
         (self.seeds, self.runsTwice) = (seeds, runsTwice)
-        options = Simulation.Options(
+        options = SimulationOptions(
             seed: 0,
             rounds: rounds,
             profile: profile,

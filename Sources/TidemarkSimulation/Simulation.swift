@@ -10,41 +10,9 @@ import GRDB
 /// No threads, no clock, no randomness but the seed's: the same seed is the same run, in any
 /// process.
 public enum Simulation {
-    /// What to run.
-    public struct Options: Sendable {
-        /// What decides everything.
-        public var seed: UInt64
-        /// How many events that do something.
-        public var rounds: Int
-        /// Which faults there are.
-        public var profile: Profile
-        /// Whether the report says in words what happened.
-        public var isTracing: Bool
-        /// The decisions of an earlier run, to take instead of drawing from the seed.
-        var replay: [Span]?
-
-        /// The same world, from the decisions of a run of it.
-        package func replaying(_ report: Report) -> Options {
-            var options = self
-            options.replay = report.decisions
-            return options
-        }
-
-        /// Makes options.
-        public init(
-            seed: UInt64,
-            rounds: Int = 200,
-            profile: Profile = .all,
-            isTracing: Bool = false
-        ) {
-            (self.seed, self.rounds) = (seed, rounds)
-            (self.profile, self.isTracing) = (profile, isTracing)
-        }
-    }
-
     /// Runs one world to its end.
     package static func run(
-        _ options: Options,
+        _ options: SimulationOptions,
         _ templates: FileTemplates,
         storage: (any SimulatedStorage)? = nil,
         journal: Journal? = nil
@@ -52,7 +20,7 @@ public enum Simulation {
         let isFaulty = options.profile.hasDiskFaults(seed: options.seed)
         let usual: any SimulatedStorage = isFaulty ? FaultyStorage() : templates.worlds
         let storage = storage ?? usual
-        let world = try World(options, storage, templates, journal: journal)
+        let world = try World(options, Actions.all, storage, templates, journal: journal)
         var finding: Finding?
         do {
             try world.live()

@@ -38,7 +38,7 @@ import TidemarkTestSupport
 
     @Test(arguments: Profile.allCases)
     func `A15: one seed is one world, however often it runs`(profile: Profile) throws {
-        let options = Simulation.Options(seed: 7, rounds: 60, profile: profile)
+        let options = SimulationOptions(seed: 7, rounds: 60, profile: profile)
         let hashes = try (0..<2).map { _ in try Simulation.run(options, FileTemplates()).hash }
         #expect(hashes[0] == hashes[1])
     }
@@ -54,14 +54,14 @@ import TidemarkTestSupport
 
     @Test func `a world runs again from its list of decisions`() throws {
         let templates = FileTemplates()
-        let options = Simulation.Options(seed: 3, rounds: 60)
+        let options = SimulationOptions(seed: 3, rounds: 60)
         let report = try Simulation.run(options, templates)
         #expect(try Simulation.run(options.replaying(report), templates).hash == report.hash)
     }
 
     @Test func `a story is shortened to the few events that matter`() throws {
         let templates = FileTemplates()
-        let options = Simulation.Options(seed: 3, rounds: 60)
+        let options = SimulationOptions(seed: 3, rounds: 60)
         let report = try Simulation.run(options, templates)
         try #require(report.counters[.conflicts] > 0)
         let short = try Shrinking.shortest(report, options, templates, runsMax: 300) {

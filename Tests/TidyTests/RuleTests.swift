@@ -39,6 +39,16 @@ import Testing
         #expect(lines(overlongFunctions(source, text(bodyLines: 71 - frame))) == [2])
     }
 
+    @Test func `three files in a circle are reported where two may need each other`() {
+        let files = [
+            ("A", "struct A { let b: B }"), ("B", "enum B { case c(C) }"),
+            ("C", "// A\nfinal class C {\n    let a: A?\n}"), ("D", "actor D { let a: A }"),
+        ].map { name, code in (path: "Sources/T/\(name).swift", text: SwiftText(code + "\n")) }
+        #expect(fileCycles(files, most: 2).map(\.path) == ["Sources/T/A.swift"])
+        #expect(fileCycles(files, most: 3).isEmpty)
+        #expect(fileCycles(files.filter { $0.path != "Sources/T/C.swift" }, most: 1).isEmpty)
+    }
+
     @Test(arguments: Ban.everywhere)
     func `a banned call is reported anywhere in the sources`(ban: Ban) {
         let bad = SwiftText("func f() {\n    let x = \(ban.call)\n}\n")

@@ -55,6 +55,10 @@ import Testing
         report(swift.flatMap(wrongImports))
     }
 
+    @Test func `no more than five files of a target need each other`() {
+        report(fileCycles(swift.filter { $0.path.hasPrefix("Sources/") }))
+    }
+
     @Test func `no two paths differ only in letter case`() {
         report(clashingPaths(files.map(\.path)))
     }

@@ -110,7 +110,7 @@ struct JudgeAfterReset {
 
     /// The waiting changes of records that are no longer as the server had confirmed them.
     private func changedRecords(of table: SyncedTable) throws -> [Row] {
-        let current = Self.currentImage(table, key: "b.key")
+        let current = Images.current(table, key: "b.key")
         return try Row.fetchAll(
             db,
             sql: """
@@ -141,19 +141,11 @@ struct JudgeAfterReset {
             try db.execute(
                 sql: """
                     UPDATE tidemark_conflict_record
-                    SET theirs = (\(currentImage(table, key: "tidemark_conflict_record.key")))
+                    SET theirs = (\(Images.current(table, key: "tidemark_conflict_record.key")))
                     WHERE id = ? AND tbl = ?
                     """,
                 arguments: [id, table.name]
             )
         }
-    }
-
-    /// SQL for the record with a key, as a JSON object of its columns.
-    static func currentImage(_ table: SyncedTable, key: String) -> String {
-        """
-        SELECT \(RowJSON.object(table.valueColumns.map(\.name), prefix: "t."))
-        FROM main.\(SQLText.name(table.name)) AS t WHERE \(KeySQL.match(table, key: key, alias: "t."))
-        """
     }
 }

@@ -192,7 +192,7 @@ struct OfferAgain {
             db,
             sql: """
                 SELECT o.key, o.operation, o.before, o.attributes,
-                    (\(JudgeAfterReset.currentImage(table, key: "o.key"))) AS current
+                    (\(Images.current(table, key: "o.key"))) AS current
                 FROM tidemark_outbox AS o WHERE o.seq = ? AND o.tbl = ?
                 """,
             arguments: [seq, table.name]
@@ -278,32 +278,5 @@ struct OfferAgain {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             return
         }
-    }
-}
-
-/// Records as JSON objects of columns.
-enum Images {
-    /// The columns of an image, with those of a change in their place.
-    static func merged(_ image: String, _ attributes: String, in db: Database) throws -> String {
-        try String.fetchOne(
-            db,
-            sql: """
-                SELECT json_group_object(j.key, json(coalesce(?2 -> j.fullkey, ?1 -> j.fullkey)))
-                FROM json_each(?1) AS j
-                """,
-            arguments: [image, attributes]
-        ) ?? image
-    }
-
-    /// Whether an image has all columns of a change.
-    static func covers(_ image: String, _ attributes: String, in db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db,
-            sql: """
-                SELECT NOT EXISTS (SELECT 1 FROM json_each(?2) AS c
-                    WHERE c.key NOT IN (SELECT j.key FROM json_each(?1) AS j))
-                """,
-            arguments: [image, attributes]
-        ) ?? false
     }
 }

@@ -33,7 +33,7 @@ struct OldParents {
                 }
             }
             guard !references.isEmpty else { continue }
-            let current = JudgeAfterReset.currentImage(parent, key: "r.id")
+            let current = Images.current(parent, key: "r.id")
             try db.execute(
                 sql: """
                     INSERT OR IGNORE INTO temp.tidemark_old_parent
@@ -56,7 +56,7 @@ struct OldParents {
             """
         }
         guard parent.keyKind == .integer, !references.isEmpty else { return [] }
-        let current = JudgeAfterReset.currentImage(parent, key: "p.key")
+        let current = Images.current(parent, key: "p.key")
         return try Row.fetchAll(
             db,
             sql: """

@@ -29,12 +29,13 @@ package enum BenchTable {
 
     private static func row(_ result: BenchResult) -> [String] {
         [
-            result.name, time(result.seconds.median), ends(result.seconds),
-            result.ceilingSeconds.map { time($0.median) } ?? "",
+            result.name, Figure.Unit.time(result.seconds.median), ends(result.seconds),
+            result.ceilingSeconds.map { Figure.Unit.time($0.median) } ?? "",
             result.ceilingSeconds.map(ends) ?? "",
             result.ratio.map { String(format: "%.2f", $0) } ?? "",
-            result.p50.map(time) ?? "", result.p99.map(time) ?? "",
-            result.ceilingP99.map(time) ?? "", result.wire.map { "\($0.requests)" } ?? "",
+            result.p50.map(Figure.Unit.time) ?? "", result.p99.map(Figure.Unit.time) ?? "",
+            result.ceilingP99.map(Figure.Unit.time) ?? "",
+            result.wire.map { "\($0.requests)" } ?? "",
             result.wire.map { "\($0.bytesUp), \($0.bytesDown)" } ?? "",
             result.peakMemory.map { "\($0 >> 20)" } ?? "",
             result.figures.map { "\($0.name) \($0.unit.text($0.value))" }.joined(separator: ", "),
@@ -43,15 +44,6 @@ package enum BenchTable {
     }
 
     private static func ends(_ spread: Spread) -> String {
-        "(\(time(spread.min)) to \(time(spread.max)))"
-    }
-
-    /// A time in the unit that suits it.
-    static func time(_ seconds: Double) -> String {
-        switch seconds {
-        case ..<0.001: String(format: "%.0f µs", seconds * 1_000_000)
-        case ..<1: String(format: "%.1f ms", seconds * 1_000)
-        default: String(format: "%.2f s", seconds)
-        }
+        "(\(Figure.Unit.time(spread.min)) to \(Figure.Unit.time(spread.max)))"
     }
 }

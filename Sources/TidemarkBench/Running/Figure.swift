@@ -20,15 +20,6 @@ package struct Figure: Hashable, Sendable, Encodable {
     init(_ name: String, _ value: Double, _ unit: Unit) {
         (self.name, self.value, self.unit) = (name, value, unit)
     }
-
-    /// The medians of figures of the same name, in the order in which the names came.
-    static func medians(of samples: [Sample]) -> [Figure] {
-        let first = samples.first?.figures ?? []
-        return first.map { figure in
-            let values = samples.flatMap(\.figures).filter { $0.name == figure.name }.map(\.value)
-            return Figure(figure.name, Spread(values).median, figure.unit)
-        }
-    }
 }
 
 extension Figure.Unit {
@@ -37,7 +28,7 @@ extension Figure.Unit {
         switch self {
         case .count: value == value.rounded() ? "\(Int(value))" : String(format: "%.2f", value)
         case .bytes: Self.bytes(value)
-        case .seconds: BenchTable.time(value)
+        case .seconds: Self.time(value)
         }
     }
 
@@ -46,6 +37,14 @@ extension Figure.Unit {
         case ..<1_024: String(format: "%.0f bytes", value)
         case ..<1_048_576: String(format: "%.1f KiB", value / 1_024)
         default: String(format: "%.1f MiB", value / 1_048_576)
+        }
+    }
+    /// A time in the unit that suits it.
+    static func time(_ seconds: Double) -> String {
+        switch seconds {
+        case ..<0.001: String(format: "%.0f µs", seconds * 1_000_000)
+        case ..<1: String(format: "%.1f ms", seconds * 1_000)
+        default: String(format: "%.2f s", seconds)
         }
     }
 }

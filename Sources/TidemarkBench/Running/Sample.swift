@@ -39,29 +39,13 @@ package struct Sample: Sendable {
     }
 }
 
-/// The middle of some numbers, and their ends.
-package struct Spread: Hashable, Sendable, Encodable {
-    /// Half of them are below.
-    package let median: Double
-    /// The least.
-    package let min: Double
-    /// The greatest.
-    package let max: Double
-
-    /// Sums up numbers, of which there is at least one.
-    package init(_ numbers: [Double]) {
-        let sorted = numbers.sorted()
-        let middle = sorted.count / 2
-        median =
-            sorted.count.isMultiple(of: 2)
-            ? (sorted[middle - 1] + sorted[middle]) / 2 : sorted[middle]
-        (min, max) = (sorted[0], sorted[sorted.count - 1])
-    }
-
-    /// The number below which a part of them lies, by rank.
-    package static func percentile(_ part: Double, of numbers: [Double]) -> Double? {
-        guard !numbers.isEmpty else { return nil }
-        let sorted = numbers.sorted()
-        return sorted[Swift.min(sorted.count - 1, Int(Double(sorted.count) * part))]
+extension Figure {
+    /// The medians of figures of the same name, in the order in which the names came.
+    static func medians(of samples: [Sample]) -> [Figure] {
+        let first = samples.first?.figures ?? []
+        return first.map { figure in
+            let values = samples.flatMap(\.figures).filter { $0.name == figure.name }.map(\.value)
+            return Figure(figure.name, Spread(values).median, figure.unit)
+        }
     }
 }

@@ -54,14 +54,3 @@ final class RequestRecord: Sendable {
     /// The most characters of a path that a line has.
     private static let pathMax = 200
 }
-
-/// What the inside of a request's way tells the outside.
-final class RequestNotes: Sendable {
-    private let noted = Mutex<ErrorCode?>(nil)
-
-    /// The error that the request was answered with.
-    var code: ErrorCode? {
-        get { noted.withLock { $0 } }
-        set { noted.withLock { $0 = newValue } }
-    }
-}

@@ -40,15 +40,6 @@ struct PutBack: Action {
     }
 }
 
-/// A copy of a file, made earlier.
-struct Backup {
-    let name: String
-    /// The device; nil: the server.
-    let device: SimulatedDevice?
-    /// What the recorder knew of the server's file.
-    let zone: Recorder.ZoneReading
-}
-
 extension World {
     /// A second device begins with a copy of a device's file, as it is between two steps.
     func copy(_ original: SimulatedDevice) throws {

@@ -18,8 +18,8 @@ struct Scenario: Sendable {
     ///
     /// - Throws: What SQLite says when the files in memory cannot be made.
     func run() throws -> Finding? {
-        let options = Simulation.Options(seed: 1, rounds: 0, profile: .network)
-        let world = try World(options, MemoryStorage(), FileTemplates())
+        let options = SimulationOptions(seed: 1, rounds: 0, profile: .network)
+        let world = try World(options, Actions.all, MemoryStorage(), FileTemplates())
         do {
             return try happen(world)
         } catch let error as TidemarkError {

@@ -3,7 +3,7 @@
 ///
 /// Delta debugging, after Zeller and Hildebrandt (2002).
 package struct Shrinking {
-    private let options: Simulation.Options
+    private let options: SimulationOptions
     private let templates: FileTemplates
     private let isStill: (Report) -> Bool
     private var best: [Span]
@@ -14,7 +14,7 @@ package struct Shrinking {
     /// - Returns: The shortest run that was found, with its trace.
     package static func shortest(
         _ report: Report,
-        _ options: Simulation.Options,
+        _ options: SimulationOptions,
         _ templates: FileTemplates,
         runsMax: Int = 3_000,
         isStill: @escaping (Report) -> Bool
@@ -120,7 +120,7 @@ extension Simulation {
     ///
     /// - Returns: The report of the shortest run, with its story in the trace.
     /// - Throws: What SQLite says when the files in memory cannot be made.
-    public static func shortest(_ options: Options) throws -> Report {
+    public static func shortest(_ options: SimulationOptions) throws -> Report {
         let templates = FileTemplates()
         let report = try run(options, templates)
         guard let finding = report.finding else { return report }

@@ -22,7 +22,7 @@ struct Plan {
     let opensAnew: Int
     /// Percent of a device's steps in which a call to its disk fails.
     let diskFaults: Int
-    /// How often each action is drawn, in the order of ``Actions/all``.
+    /// How often each action is drawn, in the order of the world's actions.
     let weights: [Int]
     /// How often each kind of statement is drawn, in the order of ``Statements/all``.
     let statementWeights: [Int]
@@ -33,7 +33,12 @@ struct Plan {
     /// Percent of values that are long.
     let longValues: Int
 
-    init(_ decisions: inout Decisions, profile: Profile, hasDiskFaults: Bool) {
+    init(
+        _ decisions: inout Decisions,
+        _ actions: [any Action],
+        profile: Profile,
+        hasDiskFaults: Bool
+    ) {
         decisions.begin(.plan)
         deviceCount = 2 + decisions.decide(4)
         policies = decisions.pick(Self.mixes(profile))
@@ -48,7 +53,7 @@ struct Plan {
         late = network ? decisions.pick([0, 5, 20]) : 0
         serverCrash = profile.hasCrashes ? decisions.pick(rates) : 0
         diskFaults = hasDiskFaults ? decisions.pick([0, 3, 10]) : 0
-        weights = Actions.all.map { $0.weight(&decisions, profile: profile) }
+        weights = actions.map { $0.weight(&decisions, profile: profile) }
         statementWeights = Statements.all.map { _ in decisions.pick([1, 1, 0, 3]) }
         statementsMax = 1 + decisions.decide(4)
         spread = decisions.pick([1_000, 3, 6])

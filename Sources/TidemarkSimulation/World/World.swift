@@ -44,8 +44,9 @@ final class World {
         var history = 0
     }
 
-    let options: Simulation.Options
+    let options: SimulationOptions
     let plan: Plan
+    private let actions: [any Action]
     let storage: any SimulatedStorage
     let server: SimulatedServer
     var devices: [SimulatedDevice] = []
@@ -70,18 +71,21 @@ final class World {
     private(set) var now: Int64 = 0
 
     init(
-        _ options: Simulation.Options,
+        _ options: SimulationOptions,
+        _ actions: [any Action],
         _ storage: any SimulatedStorage,
         _ templates: FileTemplates,
         journal: Journal? = nil
     ) throws {
         self.options = options
+        self.actions = actions
         self.storage = storage
         decisions =
             options.replay.map { Decisions(replaying: $0) } ?? Decisions(seed: options.seed)
         trace = Trace(keepsLines: options.isTracing)
         plan = Plan(
             &decisions,
+            actions,
             profile: options.profile,
             hasDiskFaults: options.profile.hasDiskFaults(seed: options.seed)
         )
@@ -204,7 +208,7 @@ final class World {
 
     private func act() throws -> Bool {
         guard decisions.begin(.act) else { return false }
-        let action = Actions.all[drawWeighted(plan.weights)]
+        let action = actions[drawWeighted(plan.weights)]
         // The next one is drawn first, so that a shortened list of decisions keeps its pace.
         schedule(.act, after: drawDelay(3_000_000))
         return try action.perform(in: self)

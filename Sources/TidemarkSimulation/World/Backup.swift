@@ -1,0 +1,8 @@
+/// A copy of a file, made earlier.
+struct Backup {
+    let name: String
+    /// The device; nil: the server.
+    let device: SimulatedDevice?
+    /// What the recorder knew of the server's file.
+    let zone: Recorder.ZoneReading
+}
