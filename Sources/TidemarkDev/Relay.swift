@@ -19,7 +19,8 @@ struct Relay: AsyncParsableCommand {
 
     func run() async throws {
         try await Terminal.run {
-            let (from, target) = (try ListenAddress(listen), try ListenAddress(to))
+            let from = try ListenAddress(listen)
+            let target = try ListenAddress(to)
             let relay = TCPRelay(
                 host: from.host,
                 port: from.port,

@@ -66,11 +66,16 @@ public struct TidemarkServerApplication: Sendable {
         exposition: @escaping @Sendable () -> String = { "" },
         logger: Logger
     ) {
-        (self.service, self.host, self.port) = (service, host, port)
+        self.service = service
+        self.host = host
+        self.port = port
         self.browsers = browsers
-        (self.limits, self.logger) = (limits, logger)
-        (self.drain, self.clock) = (drain, clock)
-        (self.metrics, self.exposition) = (metrics, exposition)
+        self.limits = limits
+        self.logger = logger
+        self.drain = drain
+        self.clock = clock
+        self.metrics = metrics
+        self.exposition = exposition
     }
 
     /// Serves until the task is cancelled or the process is told to stop, then lets requests

@@ -19,8 +19,11 @@ public struct OutboxSet: Sendable, Equatable {
         wire: String? = nil,
         time: Int64 = 0
     ) {
-        (self.id, self.after, self.changes) = (id, after, changes)
-        (self.wire, self.time) = (wire, time)
+        self.id = id
+        self.after = after
+        self.changes = changes
+        self.wire = wire
+        self.time = time
     }
 }
 
@@ -47,8 +50,11 @@ public struct ParkedSet: Sendable, Equatable {
             mine: Cells? = nil,
             theirs: Cells? = nil
         ) {
-            (self.record, self.operation) = (record, operation)
-            (self.base, self.mine, self.theirs) = (base, mine, theirs)
+            self.record = record
+            self.operation = operation
+            self.base = base
+            self.mine = mine
+            self.theirs = theirs
         }
     }
 
@@ -69,7 +75,9 @@ public struct ParkedSet: Sendable, Equatable {
         reasons: String = "[]",
         isOverruled: Bool = false
     ) {
-        (self.id, self.items, self.reasons) = (id, items, reasons)
+        self.id = id
+        self.items = items
+        self.reasons = reasons
         self.isOverruled = isOverruled
     }
 }
@@ -85,6 +93,8 @@ public struct IdentityPair: Sendable, Hashable {
 
     /// Makes a pair.
     public init(_ table: String, temporary: Int64, permanent: Int64) {
-        (self.table, self.temporary, self.permanent) = (table, temporary, permanent)
+        self.table = table
+        self.temporary = temporary
+        self.permanent = permanent
     }
 }

@@ -133,10 +133,18 @@ public struct DeviceStep: Sendable {
         fit: Fit? = nil,
         wall: Int64? = nil
     ) {
-        (self.device, self.step, self.identity) = (device, step, identity)
-        (self.epoch, self.cursor, self.rows) = (epoch, cursor, rows)
-        (self.outbox, self.conflicts, self.identities) = (outbox, conflicts, identities)
-        (self.captured, self.resolved, self.fit) = (captured, resolved, fit)
+        self.device = device
+        self.step = step
+        self.identity = identity
+        self.epoch = epoch
+        self.cursor = cursor
+        self.rows = rows
+        self.outbox = outbox
+        self.conflicts = conflicts
+        self.identities = identities
+        self.captured = captured
+        self.resolved = resolved
+        self.fit = fit
         self.wall = wall
     }
 }
@@ -168,8 +176,12 @@ public struct Request: Sendable {
         isQuestion: Bool = false,
         wantsRelated: Bool = true
     ) {
-        (self.device, self.number, self.maxRevision) = (device, number, maxRevision)
-        (self.epoch, self.changeSets, self.isQuestion) = (epoch, changeSets, isQuestion)
+        self.device = device
+        self.number = number
+        self.maxRevision = maxRevision
+        self.epoch = epoch
+        self.changeSets = changeSets
+        self.isQuestion = isQuestion
         self.wantsRelated = wantsRelated
     }
 }

@@ -59,7 +59,8 @@ public struct HistoryChecker: Sendable {
         case .crashed: counters.crashes += 1
         case .reopened: break
         case .copied(let from, let name):
-            (copies[name], wires[name]) = (devices[from], wires[from])
+            copies[name] = devices[from]
+            wires[name] = wires[from]
         case .replaced(let device, let copy): replace(device, by: copy)
         case .restored(let epoch, let revision):
             counters.restores += 1

@@ -38,7 +38,9 @@ public struct RowChange: Sendable, Equatable {
 
     /// Makes a change.
     public init(_ record: RecordID, before: Cells?, after: Cells?) {
-        (self.record, self.before, self.after) = (record, before, after)
+        self.record = record
+        self.before = before
+        self.after = after
     }
 }
 
@@ -65,6 +67,9 @@ public struct RecordChange: Sendable, Equatable {
         _ cells: Cells = [:],
         base: Int64? = nil
     ) {
-        (self.record, self.operation, self.cells, self.base) = (record, operation, cells, base)
+        self.record = record
+        self.operation = operation
+        self.cells = cells
+        self.base = base
     }
 }

@@ -30,9 +30,13 @@ public struct Rules: Sendable {
             unique: [Unique] = [],
             triggered: Set<String> = []
         ) {
-            (self.name, self.key, self.hasAssignedKeys) = (name, key, hasAssignedKeys)
-            (self.policy, self.columnPolicies) = (policy, columnPolicies)
-            (self.references, self.unique) = (references, unique)
+            self.name = name
+            self.key = key
+            self.hasAssignedKeys = hasAssignedKeys
+            self.policy = policy
+            self.columnPolicies = columnPolicies
+            self.references = references
+            self.unique = unique
             self.triggered = triggered
         }
 
@@ -49,7 +53,9 @@ public struct Rules: Sendable {
         /// Makes an index over columns; one that takes letters for equal whose case alone differs,
         /// or that has only the rows where a column is NULL.
         public init(_ columns: [String], foldingCase: Bool = false, whereNull: String? = nil) {
-            (self.columns, foldsCase, nullColumn) = (columns, foldingCase, whereNull)
+            self.columns = columns
+            foldsCase = foldingCase
+            nullColumn = whereNull
         }
 
         /// Makes an index over columns.
@@ -79,7 +85,8 @@ public struct Rules: Sendable {
 
         /// Makes a foreign key.
         public init(columns: [String], parent: String) {
-            (self.columns, self.parent) = (columns, parent)
+            self.columns = columns
+            self.parent = parent
         }
     }
 
@@ -116,7 +123,8 @@ public struct Rules: Sendable {
         requestsToDrainMax: Int = 50,
         secondsToDrainMax: Double = 3600
     ) {
-        (self.tables, self.caps) = (tables, caps)
+        self.tables = tables
+        self.caps = caps
         self.requestsToDrainMax = requestsToDrainMax
         self.secondsToDrainMax = secondsToDrainMax
         byName = Dictionary(

@@ -35,9 +35,15 @@ public struct ServerStep: Sendable {
         error: String? = nil,
         wall: Int64? = nil
     ) {
-        (self.request, self.epoch, self.revision) = (request, epoch, revision)
-        (self.commits, self.rows, self.assigned) = (commits, rows, assigned)
-        (self.answer, self.error, self.wall) = (answer, error, wall)
+        self.request = request
+        self.epoch = epoch
+        self.revision = revision
+        self.commits = commits
+        self.rows = rows
+        self.assigned = assigned
+        self.answer = answer
+        self.error = error
+        self.wall = wall
     }
 }
 
@@ -62,8 +68,11 @@ public struct Commit: Sendable, Equatable {
         changes: [RecordChange],
         time: Int64 = 0
     ) {
-        (self.revision, self.changeSet) = (revision, changeSet)
-        (self.identity, self.changes, self.time) = (identity, changes, time)
+        self.revision = revision
+        self.changeSet = changeSet
+        self.identity = identity
+        self.changes = changes
+        self.time = time
     }
 }
 
@@ -78,7 +87,9 @@ public struct Answer: Sendable {
 
     /// Makes an answer.
     public init(epoch: String, maxRevision: Int64, replies: [Reply]) {
-        (self.epoch, self.maxRevision, self.replies) = (epoch, maxRevision, replies)
+        self.epoch = epoch
+        self.maxRevision = maxRevision
+        self.replies = replies
     }
 }
 
@@ -107,7 +118,10 @@ public struct Reply: Sendable {
         truth: [RecordID: Cells?] = [:],
         reasons: [(record: RecordID, rule: String)] = []
     ) {
-        (self.changeSet, self.revision, self.body) = (changeSet, revision, body)
-        (self.truth, self.reasons) = (truth, reasons)
+        self.changeSet = changeSet
+        self.revision = revision
+        self.body = body
+        self.truth = truth
+        self.reasons = reasons
     }
 }

@@ -52,8 +52,12 @@ public struct Violation: Error, Sendable, CustomStringConvertible {
         expected: String,
         found: String
     ) {
-        (self.invariant, self.event, self.actor) = (invariant, event, actor)
-        (self.subject, self.expected, self.found) = (subject, expected, found)
+        self.invariant = invariant
+        self.event = event
+        self.actor = actor
+        self.subject = subject
+        self.expected = expected
+        self.found = found
     }
 
     /// One line.

@@ -61,7 +61,8 @@ public final class PostgresStore: SyncService {
 
         /// Options with the standard values.
         public init(address: String, newEpoch: UUID) {
-            (self.address, self.newEpoch) = (address, newEpoch)
+            self.address = address
+            self.newEpoch = newEpoch
         }
     }
 
@@ -95,14 +96,18 @@ public final class PostgresStore: SyncService {
         let fanOut = FanOut(limits: options.limits, metrics: metrics)
         let announcements = Announcements(fanOut)
         let zones = try await ZoneConnections(options, announcements)
-        (self.announcements, self.metrics) = (announcements, metrics)
-        (self.options, self.fanOut, self.zones) = (options, fanOut, zones)
+        self.announcements = announcements
+        self.metrics = metrics
+        self.options = options
+        self.fanOut = fanOut
+        self.zones = zones
         handler = SyncHandler(limits: options.limits)
         snapshots = ZoneSnapshots(
             folder: options.folder,
             now: options.now ?? SystemClock.milliseconds
         )
-        let (group, limits) = (GroupHandler(limits: options.limits), options.limits)
+        let group = GroupHandler(limits: options.limits)
+        let limits = options.limits
         commit = { zone, requests in
             try await zones.inTransaction(
                 zone,

@@ -26,7 +26,9 @@ package struct RedisAddress: Hashable, Sendable {
                 fix: "Write it as redis://[[user]:password@]host[:port][/database]."
             )
         }
-        (self.host, self.port, self.database) = (host, port, database)
+        self.host = host
+        self.port = port
+        self.database = database
         user = parts.user.flatMap { $0.isEmpty ? nil : $0 }
         password = parts.password
     }

@@ -45,7 +45,8 @@ package final class RedisCache: SharedChangeSets {
 
     /// Makes a cache; nothing is connected before it is needed.
     package init(_ address: RedisAddress, logger: Logger) {
-        (self.address, self.logger) = (address, logger)
+        self.address = address
+        self.logger = logger
         RedisConnection.ignoreBrokenPipes()
     }
 

@@ -71,8 +71,10 @@ public final class EmbeddedStore: SyncService {
         warn: @escaping @Sendable (String) -> Void = { _ in }
     ) throws {
         StatementJournals.keepInMemory
-        (self.path, self.limits) = (path, limits)
-        (self.metrics, self.warn) = (metrics, warn)
+        self.path = path
+        self.limits = limits
+        self.metrics = metrics
+        self.warn = warn
         let fanOut = FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
         let announcements = Announcements(fanOut)

@@ -114,9 +114,12 @@ public struct SnapshotFile: Hashable, Sendable {
         hash: String,
         since: Int64? = nil
     ) {
-        (self.path, self.byteCount) = (path, byteCount)
-        (self.epoch, self.revision) = (epoch, revision)
-        (self.hash, self.since) = (hash, since)
+        self.path = path
+        self.byteCount = byteCount
+        self.epoch = epoch
+        self.revision = revision
+        self.hash = hash
+        self.since = since
     }
 
     /// What tells the file's bytes from all others: two files of one tag are equal byte for byte,

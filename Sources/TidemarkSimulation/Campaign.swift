@@ -52,7 +52,8 @@ public struct Campaign: Sendable {
         isTracing: Bool = false,
         runsTwice: Bool = false
     ) {
-        (self.seeds, self.runsTwice) = (seeds, runsTwice)
+        self.seeds = seeds
+        self.runsTwice = runsTwice
         options = SimulationOptions(
             seed: 0,
             rounds: rounds,

@@ -25,7 +25,9 @@ public struct SimulationOptions: Sendable {
         profile: Profile = .all,
         isTracing: Bool = false
     ) {
-        (self.seed, self.rounds) = (seed, rounds)
-        (self.profile, self.isTracing) = (profile, isTracing)
+        self.seed = seed
+        self.rounds = rounds
+        self.profile = profile
+        self.isTracing = isTracing
     }
 }

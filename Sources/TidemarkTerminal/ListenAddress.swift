@@ -19,7 +19,8 @@ package struct ListenAddress: Sendable {
         }
         let name = text[..<colon]
         let isBracketed = name.hasPrefix("[") && name.hasSuffix("]")
-        (host, self.port) = (String(isBracketed ? name.dropFirst().dropLast() : name), port)
+        host = String(isBracketed ? name.dropFirst().dropLast() : name)
+        self.port = port
     }
 
     /// The URL of a server that listens here, on a port that may have been any.

@@ -42,7 +42,9 @@ public final class Cluster: DeviceHome {
         let path = folder.appendingPathComponent("zone.sqlite").path
         zonePath = path
         try DatabaseQueue(path: path).write { try $0.execute(sql: schema + ";" + seed) }
-        (self.policies, self.limits, self.now) = (policies, limits, now)
+        self.policies = policies
+        self.limits = limits
+        self.now = now
         service = ReplaceableService(
             try EmbeddedStore(
                 path: path,

@@ -13,7 +13,8 @@ public final class InProcessTransport: Transport {
 
     /// Makes a transport to a service.
     public init(to service: any SyncService, faults: FaultPlan = FaultPlan()) {
-        (self.service, self.faults) = (service, faults)
+        self.service = service
+        self.faults = faults
     }
 
     /// Sends one round, unless a fault is due.

@@ -9,7 +9,8 @@ public enum PageDamage: String, CaseIterable, Sendable {
         pageSize size: Int,
         _ random: inout SeededGenerator
     ) {
-        let (start, pages) = ((page - 1) * size, bytes.count / size)
+        let start = (page - 1) * size
+        let pages = bytes.count / size
         guard pages > 1, page >= 1, page <= pages else { return }
         switch self {
         case .bitFlips:
@@ -23,7 +24,8 @@ public enum PageDamage: String, CaseIterable, Sendable {
             for at in start..<start + size { bytes[at] = .random(in: 0...255, using: &random) }
         case .swappedPages:
             let other = (Int.random(in: 2...pages, using: &random) - 1) * size
-            let (mine, theirs) = (bytes[start..<start + size], bytes[other..<other + size])
+            let mine = bytes[start..<start + size]
+            let theirs = bytes[other..<other + size]
             bytes.replaceSubrange(other..<other + size, with: mine)
             bytes.replaceSubrange(start..<start + size, with: theirs)
         case .cut:
@@ -45,7 +47,8 @@ public enum PageDamage: String, CaseIterable, Sendable {
         let start = (page - 1) * size
         // The file's own header comes first in the first page.
         let head = page == 1 ? start + 100 : start
-        let (table, index): (UInt8, UInt8) = (13, 10)
+        let table: UInt8 = 13
+        let index: UInt8 = 10
         guard bytes[head] == table || bytes[head] == index else { return [] }
         let count = Int(bytes[head + 3]) << 8 | Int(bytes[head + 4])
         return (0..<count).compactMap { number in

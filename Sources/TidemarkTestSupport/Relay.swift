@@ -61,7 +61,9 @@ public final class TCPRelay: Sendable {
         targetPort: Int,
         roundTrip: Duration = .zero
     ) {
-        (self.host, self.targetHost, self.targetPort) = (host, targetHost, targetPort)
+        self.host = host
+        self.targetHost = targetHost
+        self.targetPort = targetPort
         delay = TimeAmount(roundTrip / 2)
         state = NIOLockedValueBox(State(port: port))
     }
@@ -107,7 +109,8 @@ public final class TCPRelay: Sendable {
     /// Does to the connections from the next one on what a plan says.
     public func follow(_ plan: RelayPlan) {
         state.withLockedValue { state in
-            (state.plan, state.planStart) = (plan, state.traffic.connections)
+            state.plan = plan
+            state.planStart = state.traffic.connections
             state.faultsBefore = state.traffic.faults
         }
     }

@@ -25,7 +25,10 @@ final class RelayHandler: ChannelInboundHandler {
         endsPeer: @escaping () -> Bool = { true },
         pass: @escaping (ByteBuffer) -> ByteBuffer
     ) {
-        (self.peer, self.delay, self.endsPeer, self.pass) = (peer, delay, endsPeer, pass)
+        self.peer = peer
+        self.delay = delay
+        self.endsPeer = endsPeer
+        self.pass = pass
     }
 
     func handlerAdded(context: ChannelHandlerContext) {

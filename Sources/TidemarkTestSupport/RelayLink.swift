@@ -33,12 +33,16 @@ final class RelayLink: @unchecked Sendable {
         delay: TimeAmount,
         tell: @escaping @Sendable (Event) -> Void
     ) {
-        (self.client, self.fault, self.delay, self.tell) = (client, fault, delay, tell)
+        self.client = client
+        self.fault = fault
+        self.delay = delay
+        self.tell = tell
     }
 
     /// Joins the two ends.
     func connect(to target: any Channel, mirror: (any Channel)?) throws {
-        (self.target, self.mirror) = (target, mirror)
+        self.target = target
+        self.mirror = mirror
         // What is kept back on its way up outlives the client that sent it.
         let up = RelayHandler(peer: target, delay: delay, endsPeer: { self.held[.up] == nil }) {
             self.pass($0, .up)
@@ -65,7 +69,8 @@ final class RelayLink: @unchecked Sendable {
 
     private func letGo() -> EventLoopFuture<Void> {
         isReleased = true
-        let (up, down) = (held[.up], held[.down])
+        let up = held[.up]
+        let down = held[.down]
         held = [:]
         if let down { write(down, .down, to: client) }
         guard let up, let target else { return client.eventLoop.makeSucceededVoidFuture() }
@@ -170,7 +175,8 @@ final class CannedReplyHandler: ChannelInboundHandler {
     private var isAnswered = false
 
     init(_ reply: CannedReply, struck: @escaping () -> Void) {
-        (self.reply, self.struck) = (reply, struck)
+        self.reply = reply
+        self.struck = struck
     }
 
     func handlerAdded(context: ChannelHandlerContext) {

@@ -10,7 +10,8 @@ public struct RelayPlan: Hashable, Sendable {
 
     /// Makes a plan: the n-th fault is the n-th connection's, `others` is that of all after them.
     public init(_ faults: [Fault] = [], others: Fault = .none) {
-        (self.faults, self.others) = (faults, others)
+        self.faults = faults
+        self.others = others
     }
 
     /// What happens to the n-th connection, from 0.
@@ -66,7 +67,8 @@ public struct CannedReply: Hashable, Sendable {
 
     /// Makes a reply of bytes as they are.
     public init(_ bytes: [UInt8], forever: [UInt8] = []) {
-        (self.bytes, self.forever) = (bytes, forever)
+        self.bytes = bytes
+        self.forever = forever
     }
 
     /// Makes an HTTP answer; `declared` is its `Content-Length` when it lies.

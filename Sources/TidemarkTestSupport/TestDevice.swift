@@ -70,7 +70,9 @@ public final class TestDevice: Sendable {
         in home: any DeviceHome
     ) async throws {
         self.merge = merge
-        (self.path, self.transport, self.home) = (path, transport, home)
+        self.path = path
+        self.transport = transport
+        self.home = home
         self.clock = clock
         var configuration = Configuration()
         // Two engines on one file wait for each other, as two processes would.

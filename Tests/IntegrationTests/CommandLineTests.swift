@@ -123,7 +123,8 @@ extension IntegrationTests {
         }
 
         private func resolve(_ workshop: Workshop, _ id: String, _ server: Server) async throws {
-            let (b, c) = (workshop.path("b.sqlite"), workshop.path("c.sqlite"))
+            let b = workshop.path("b.sqlite")
+            let c = workshop.path("c.sqlite")
             #expect(try await workshop.tidemark("device", "resolve", b, id, "--retry").status == 0)
             #expect(
                 try await workshop.tidemark("device", "resolve", c, "1", "--accept").status == 0

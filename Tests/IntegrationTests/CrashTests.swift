@@ -132,7 +132,8 @@ extension IntegrationTests {
             let engine: SyncEngine
 
             init(_ number: Int, path: String, server: String) async throws {
-                (self.number, self.path) = (number, path)
+                self.number = number
+                self.path = path
                 database = try DatabasePool(path: path)
                 engine = try await SyncEngine(database, server: server)
             }
@@ -172,7 +173,8 @@ extension IntegrationTests {
             var counts = [0, 0, 0]
             for round in 0..<20 {
                 let (acknowledgements, acknowledged) = AsyncStream.makeStream(of: Void.self)
-                let (program, before) = (server.program, counts)
+                let program = server.program
+                let before = counts
                 counts = try await withThrowingTaskGroup(of: (Int, Int).self) { group in
                     for (index, writer) in writers.enumerated() {
                         group.addTask {

@@ -68,7 +68,8 @@ private final class CutBench: Sendable {
     var exchanges: Int { counter.value }
 
     init(_ exchange: Exchange, padding: Int) async throws {
-        (self.exchange, self.padding) = (exchange, String(repeating: "x", count: padding))
+        self.exchange = exchange
+        self.padding = String(repeating: "x", count: padding)
         link = try await BrokenLink(schema: Self.schema)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
@@ -82,7 +83,8 @@ private final class CutBench: Sendable {
     /// Each cut is followed by another attempt at the same exchange: seven in eight are cut one
     /// byte later, the eighth is left alone.
     func cutEveryByte(_ direction: RelayPlan.Direction) async throws -> Int {
-        var (bytes, whole) = (0, 0)
+        var bytes = 0
+        var whole = 0
         // Exchanges differ by a few bytes in length, so one that comes through is not the end yet.
         while whole < 12 {
             let number = counter.next()
@@ -95,7 +97,8 @@ private final class CutBench: Sendable {
                 outcome = try await attempt(fault)
                 if outcome == .cut { try await checkCut(before, number, "\(exchange), \(fault)") }
                 if outcome != .stale {
-                    (whole, bytes) = (outcome == .cut ? 0 : whole + 1, bytes + Self.stride)
+                    whole = outcome == .cut ? 0 : whole + 1
+                    bytes = bytes + Self.stride
                 }
             }
             try await link.whole.sync()
@@ -192,7 +195,8 @@ private final class CutBench: Sendable {
         var wanted = before
         wanted.revision += 1
         if exchange == .changes {
-            (wanted.teams, wanted.players) = (before.teams + 1, before.players + 1)
+            wanted.teams = before.teams + 1
+            wanted.players = before.players + 1
         } else {
             wanted.conflicts += 1
         }

@@ -51,7 +51,8 @@ extension IntegrationTests {
             )
             _ = try await program.line(with: "listening on http://")
             let server = Server(program: program, port: roomy.port)
-            var (count, failed) = (0, Program.Result(status: 0, output: "", errors: ""))
+            var count = 0
+            var failed = Program.Result(status: 0, output: "", errors: "")
             while failed.status == 0, count < 60 {
                 count += 1
                 try await Self.fill("a.sqlite", "\(count)", in: workshop)

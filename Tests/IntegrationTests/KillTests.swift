@@ -250,7 +250,9 @@ private final class Writer: Sendable {
     var ledger: Ledger { state.withLock { $0.ledger } }
 
     init(_ number: Int, _ file: String, _ workshop: Workshop, seed: UInt64) throws {
-        (self.number, self.file, self.workshop) = (number, file, workshop)
+        self.number = number
+        self.file = file
+        self.workshop = workshop
         let shell = try Self.shell(file, workshop)
         state = Mutex(State(shell: shell, random: SeededGenerator(seed: seed)))
     }

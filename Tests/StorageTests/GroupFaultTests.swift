@@ -114,7 +114,8 @@ import TidemarkTestSupport
     func `cases 3 4 6: whichever call to the disk fails, who was answered is there, and once`(
         fault: FaultVolume.Fault
     ) async throws {
-        var (answered, failed) = (0, 0)
+        var answered = 0
+        var failed = 0
         for call in Swift.stride(from: 1, to: 2_000, by: Self.stride) {
             let bench = try Bench()
             let results = try await bench.pushAll { bench.disk.fail(fault, call: call) }

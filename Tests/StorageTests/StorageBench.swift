@@ -43,7 +43,8 @@ final class StorageBench {
 
     /// Makes the disks of an image, with nothing open yet.
     init(_ image: Image) throws {
-        (device, server) = (try FaultVolume(), try FaultVolume())
+        device = try FaultVolume()
+        server = try FaultVolume()
         for (file, bytes) in image.device { try device.replace(file, with: bytes) }
         for (file, bytes) in image.server { try server.replace(file, with: bytes) }
     }

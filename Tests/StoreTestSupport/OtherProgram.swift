@@ -23,7 +23,8 @@ package final class OtherProgram: Sendable {
 
     /// Connects.
     package init(_ address: String) async throws {
-        (link, self.address) = (Link(), address)
+        link = Link()
+        self.address = address
         try await run { [link] in
             try link.open(address).execute(
                 """

@@ -60,8 +60,12 @@ package final class Zone: Sendable {
             let made = try await TestDatabase()
             database = made
             var options = PostgresStore.Options(address: made.address, newEpoch: epoch)
-            (options.schemaSQL, options.policies, options.limits) = (sql, policies, limits)
-            (options.now, options.folder, options.connectionsMax) = (now, folder.path, 3)
+            options.schemaSQL = sql
+            options.policies = policies
+            options.limits = limits
+            options.now = now
+            options.folder = folder.path
+            options.connectionsMax = 3
             service = try await PostgresStore(options, metrics: metrics)
         }
     }

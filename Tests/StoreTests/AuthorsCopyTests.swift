@@ -95,7 +95,8 @@ import TidemarkCore
     func `rule 3: of what is compacted a retry gets the ids, and no row`(store: Store) async throws
     {
         var limits = Limits.standard
-        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        limits.revisionsKept = 1
+        limits.compactionStepMin = 1
         let zone = try await Zone(store, Self.schema, limits: limits)
         _ = try await zone.bytes(Self.request(at: 1))
         for revision in 2...4 {
@@ -118,7 +119,8 @@ import TidemarkCore
         store: Store
     ) async throws {
         var limits = Limits.standard
-        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        limits.revisionsKept = 1
+        limits.compactionStepMin = 1
         let zone = try await Zone(store, Self.schema, limits: limits)
         let tags = (1...5).map {
             #"{"id":"6f6d3a4e-0000-4000-8000-00000000001\#($0)","#

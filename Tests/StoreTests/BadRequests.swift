@@ -11,7 +11,9 @@ struct BadRequest: CustomStringConvertible, Sendable {
     }
 
     init(_ what: String, bytes: [UInt8], _ code: ErrorCode) {
-        (self.what, body, self.code) = (what, bytes, code)
+        self.what = what
+        body = bytes
+        self.code = code
     }
 
     /// A change set in an otherwise good request.

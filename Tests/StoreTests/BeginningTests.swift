@@ -10,7 +10,8 @@ import TidemarkServer
         -> Zone
     {
         var limits = Limits.standard
-        (limits.snapshotRevisionsBehindMax, limits.revisionsKept) = (behind, keeping)
+        limits.snapshotRevisionsBehindMax = behind
+        limits.revisionsKept = keeping
         limits.compactionStepMin = 1
         return try await Zone(
             store,

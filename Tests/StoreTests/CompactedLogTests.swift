@@ -14,7 +14,8 @@ import TidemarkCore
     /// A zone that keeps one revision.
     private static func zone(_ store: Store, _ policy: ConflictPolicy) async throws -> Zone {
         var limits = Limits.standard
-        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        limits.revisionsKept = 1
+        limits.compactionStepMin = 1
         return try await Zone(
             store,
             schema,

@@ -74,15 +74,16 @@ import TidemarkCore
         to bodies: [String],
         besides sql: [Store: String] = [:]
     ) async throws -> [String] {
-        let (together, alone, inTurn) = (
-            try await Self.zone(store), try await Self.zone(store), try await Self.zone(store)
-        )
+        let together = try await Self.zone(store)
+        let alone = try await Self.zone(store)
+        let inTurn = try await Self.zone(store)
         if let sql = sql[store] {
             for zone in [together, alone, inTurn] { try await zone.writeOutside(sql) }
         }
         try await inTurn.writeOutside(#require(Self.idle[store]))
         let group = try await together.together(bodies).map(Self.text)
-        var (single, slow) = ([String](), [String]())
+        var single = [String]()
+        var slow = [String]()
         for body in bodies {
             single += try await alone.together([body]).map(Self.text)
             slow += try await inTurn.together([body]).map(Self.text)

@@ -107,7 +107,8 @@ import TidemarkSQLite
 
     @Test func `case 60: compaction takes the pieces with the revision`() async throws {
         var limits = Limits.standard
-        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        limits.revisionsKept = 1
+        limits.compactionStepMin = 1
         let zone = try await Zone(.embedded, Self.schema(.embedded), limits: limits)
         _ = try await zone.bytes(Self.request)
         #expect(try await zone.column(Self.pieces) == ["1"])

@@ -187,8 +187,10 @@ import TidemarkSQLite
         async throws
     {
         var limits = Limits.standard
-        (limits.revisionsPerAnswerMax, limits.revisionsKept) = (4, 8)
-        (limits.compactionStepMin, limits.compactionStepMax) = (1, 100)
+        limits.revisionsPerAnswerMax = 4
+        limits.revisionsKept = 8
+        limits.compactionStepMin = 1
+        limits.compactionStepMax = 100
         let zone = try await Self.zone(store, edits: 1, limits: limits)
         var states = [try await Self.state(of: zone, at: 2)]
         for number in 2...14 {

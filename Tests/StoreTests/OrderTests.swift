@@ -13,7 +13,9 @@ import TidemarkCore
 
     /// Adds one to the counter until the server takes it, and a note in the same change set.
     private static func increment(_ zone: Zone, writer: Int, count: Int) async throws {
-        var (revision, made, temporary) = (1, 0, 0)
+        var revision = 1
+        var made = 0
+        var temporary = 0
         while made < count {
             let state = try await zone.sync(at: Int64(revision), device: "w\(writer)")
             revision = try #require(state.maxRevision)
@@ -66,7 +68,8 @@ import TidemarkCore
     {
         let zone = try await Zone(store, Self.schema)
         for writer in 0..<10 { _ = try await zone.sync(at: 1, Self.note(writer)) }
-        var (revision, seen): (Int, [Int?]) = (1, [])
+        var revision: Int = 1
+        var seen: [Int?] = []
         var isMore = true
         while isMore {
             if revision < 8 { _ = try await zone.sync(at: 1, Self.note(revision)) }

@@ -59,7 +59,8 @@ import TidemarkCore
         last: String
     ) async throws {
         let zone = try await Self.zone(store)
-        let (red, blue) = (#""value":"red","size":1"#, #""value":"blue","size":2"#)
+        let red = #""value":"red","size":1"#
+        let blue = #""value":"blue","size":2"#
         _ = try await zone.sync(at: 1, device: "e", Self.colour("create", red))
         let answer = try await zone.sync(at: 1, device: "d", Self.colour("create", blue), last)
         #expect(!answer.changeSets.map(\.isConflict).contains(true))
@@ -73,7 +74,8 @@ import TidemarkCore
         store: Store
     ) async throws {
         let zone = try await Self.zone(store)
-        let (red, blue) = (#""value":"red","size":1"#, #""value":"blue","size":1"#)
+        let red = #""value":"red","size":1"#
+        let blue = #""value":"blue","size":1"#
         _ = try await zone.sync(at: 1, device: "e", Self.colour("create", red))
         let answer = try await zone.sync(
             at: 1,

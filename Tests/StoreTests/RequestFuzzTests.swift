@@ -23,7 +23,8 @@ import TidemarkTestSupport
         var random = SeededGenerator(seed: 20_140_201)
         let original = ArticleZone.request(maxRevision: 1000)
         let parts = Self.tokens(of: original)
-        var (answered, refused) = (0, 0)
+        var answered = 0
+        var refused = 0
         let rounds = Effort.count(short: 600, long: 3_000)
         for round in 0..<rounds {
             let body =

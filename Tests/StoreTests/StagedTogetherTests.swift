@@ -89,7 +89,8 @@ import TidemarkServer
     func `rule 2: a group is answered what each of it would have been answered alone`(store: Store)
         async throws
     {
-        let (crowd, line) = (try await Self.zone(store), try await Self.zone(store))
+        let crowd = try await Self.zone(store)
+        let line = try await Self.zone(store)
         let alone = try await Self.alone(Self.bodies, in: line)
         #expect(try await crowd.together(Self.bodies).map(Self.told) == alone)
         #expect(try await crowd.content() == line.content())
@@ -101,7 +102,8 @@ import TidemarkServer
     @Test(arguments: Store.all)
     func `A3: devices of one group have temporary ids of their own`(store: Store) async throws {
         let bodies = [0, 1, 2, 3, 4, 5, 7, 10, 11].map { Self.bodies[$0] }
-        let (crowd, line) = (try await Self.zone(store), try await Self.zone(store))
+        let crowd = try await Self.zone(store)
+        let line = try await Self.zone(store)
         let alone = try await Self.alone(bodies, in: line)
         #expect(try await crowd.together(bodies).map(Self.told) == alone)
         #expect(try await crowd.content() == line.content())

@@ -36,12 +36,13 @@ import TidemarkTestSupport
             now: now
         )
         try await postgres.database?.dropIdentities()
-        var (answered, conflicts, refused) = (0, 0, 0)
+        var answered = 0
+        var conflicts = 0
+        var refused = 0
         for number in 0..<40 {
             let request = script.request(at: try await embedded.revision())
-            let (mine, theirs) = (
-                try await Self.answer(embedded, request), try await Self.answer(postgres, request)
-            )
+            let mine = try await Self.answer(embedded, request)
+            let theirs = try await Self.answer(postgres, request)
             guard mine == theirs else {
                 Issue.record("seed \(seed), request \(number)\n\(request)\n\(mine)\n\(theirs)")
                 return
@@ -50,10 +51,8 @@ import TidemarkTestSupport
             if mine.hasPrefix("refused") { refused += 1 } else { answered += 1 }
         }
         #expect(answered > 15 && conflicts > 0, "\(answered), \(conflicts), \(refused)")
-        let (mine, theirs) = (
-            try await embedded.service.digest(zone: "main"),
-            try await postgres.service.digest(zone: "main")
-        )
+        let mine = try await embedded.service.digest(zone: "main")
+        let theirs = try await postgres.service.digest(zone: "main")
         #expect(mine == theirs)
     }
 

@@ -99,7 +99,8 @@ import TidemarkCore
         store: Store
     ) async throws {
         var limits = Limits.standard
-        (limits.revisionsKept, limits.compactionStepMin) = (1, 1)
+        limits.revisionsKept = 1
+        limits.compactionStepMin = 1
         let zone = try await Zone(store, Self.schema, limits: limits)
         for name in ["rot", "rouge", "rosso"] { try await Self.rename(zone, name) }
         let update = Self.set(2, #""team":{"update":[1],"attributes":{"1":{"name":"blue"}}}"#)

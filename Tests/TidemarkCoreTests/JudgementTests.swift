@@ -28,7 +28,9 @@ import TidemarkCore
             _ reject: Judgement,
             columns: Judgement? = nil
         ) {
-            (self.mine, self.history, self.reject) = (mine, history, reject)
+            self.mine = mine
+            self.history = history
+            self.reject = reject
             self.columns = columns ?? reject
         }
 

@@ -63,11 +63,9 @@ import TidemarkCore
         let plain = audience.join("main", .stays, told: nil) ?? 0
         _ = audience.committed(revision(6))
         #expect(audience.base(of: "main") == nil, "nobody takes changes")
-        let (ben, anna, late) = (
-            audience.join("main", .stays, told: revision(6), device: "ben") ?? 0,
-            audience.join("main", .stays, told: revision(6), device: "anna") ?? 0,
-            audience.join("main", .stays, told: revision(5), device: "late") ?? 0
-        )
+        let ben = audience.join("main", .stays, told: revision(6), device: "ben") ?? 0
+        let anna = audience.join("main", .stays, told: revision(6), device: "anna") ?? 0
+        let late = audience.join("main", .stays, told: revision(5), device: "late") ?? 0
         #expect(audience.base(of: "main") == revision(6))
         let change = ZoneChange(
             base: revision(6),

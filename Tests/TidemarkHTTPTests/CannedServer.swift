@@ -88,7 +88,9 @@ struct CannedServer {
             hangsUp: Bool,
             afterHead: Bool
         ) {
-            (self.answer, self.pieceBytes, self.hangsUp) = (answer, pieceBytes, hangsUp)
+            self.answer = answer
+            self.pieceBytes = pieceBytes
+            self.hangsUp = hangsUp
             self.afterHead = afterHead
         }
 

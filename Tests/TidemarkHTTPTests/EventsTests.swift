@@ -27,10 +27,8 @@ import TidemarkTestSupport
     @Test func `D2: a commit wakes everybody who listens, with what the zone is at`() async throws {
         let cluster = try cluster()
         try await TestServer.run(cluster.service) { server in
-            let (a, b) = (
-                try await RawListener.open(server),
-                try await RawListener.open(server, path: "/zones/main/events")
-            )
+            let a = try await RawListener.open(server)
+            let b = try await RawListener.open(server, path: "/zones/main/events")
             let start = try await cluster.store.latest(zone: "main")
             #expect(await a.line("id: ") == "id: \(start.epoch):1")
             #expect(await b.revision() == 1)
@@ -152,7 +150,8 @@ import TidemarkTestSupport
         async throws
     {
         var limits = Limits.standard
-        (limits.heartbeatMilliseconds, limits.listenerTickMilliseconds) = (20, 10)
+        limits.heartbeatMilliseconds = 20
+        limits.listenerTickMilliseconds = 10
         let cluster = try cluster(limits)
         try await TestServer.run(cluster.service, limits: limits) { server in
             let listener = try await RawListener.open(server)

@@ -14,7 +14,8 @@ import TidemarkGzip
     /// Of 8 MiB one is for small requests; a body takes at most 2.
     private var limits: Limits {
         var limits = Limits.standard
-        (limits.requestBytesMax, limits.inFlightBytesMax) = (Self.mebibyte, 8 * Self.mebibyte)
+        limits.requestBytesMax = Self.mebibyte
+        limits.inFlightBytesMax = 8 * Self.mebibyte
         return limits
     }
 

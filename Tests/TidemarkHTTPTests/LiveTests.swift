@@ -37,9 +37,8 @@ import TidemarkTestSupport
             let ben = try await cluster.device("ben", over: transport)
             for device in [anna, ben] { await start(device) }
             try await until { cluster.store.fanOut.listenerCount == 2 }
-            var (atAnna, atBen) = (
-                anna.engine.events.makeAsyncIterator(), ben.engine.events.makeAsyncIterator()
-            )
+            var atAnna = anna.engine.events.makeAsyncIterator()
+            var atBen = ben.engine.events.makeAsyncIterator()
             try await anna.write("UPDATE notes SET text = 'from anna'")
             await arrival(of: 2, in: &atBen)
             #expect(try await ben.rows("SELECT text FROM notes") == ["from anna"])

@@ -20,7 +20,9 @@ import TidemarkTestSupport
 
     @Test func `a small request finds room when large ones have taken all of theirs`() {
         let ledger = Ledger(bounds)
-        let (first, second, third) = (ledger.open(), ledger.open(), ledger.open())
+        let first = ledger.open()
+        let second = ledger.open()
+        let third = ledger.open()
         #expect(ledger.grow(first, to: 300))
         ledger.finishReading(first)
         #expect(ledger.grow(second, to: 300))
@@ -41,7 +43,8 @@ import TidemarkTestSupport
 
     @Test func `an answer leaves room for the next body, unless it is the only one`() {
         let ledger = Ledger(bounds)
-        let (first, second) = (ledger.open(), ledger.open())
+        let first = ledger.open()
+        let second = ledger.open()
         #expect(ledger.answer(first, bytes: 5_000))
         #expect(!ledger.answer(second, bytes: 100))
         #expect(ledger.answer(second, bytes: 10))
@@ -52,7 +55,9 @@ import TidemarkTestSupport
 
     @Test func `a share that is given back twice, or while it waits, leaves nothing behind`() {
         let ledger = Ledger(bounds)
-        let (first, second, third) = (ledger.open(), ledger.open(), ledger.open())
+        let first = ledger.open()
+        let second = ledger.open()
+        let third = ledger.open()
         #expect(ledger.grow(first, to: 300))
         #expect(ledger.grow(second, to: 300))
         #expect(!ledger.grow(third, to: 200))

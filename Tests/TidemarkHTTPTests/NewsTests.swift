@@ -26,15 +26,14 @@ import TidemarkTestSupport
 
         /// What a sync of Ben's costs: the requests, by method and status, and the bytes.
         func sync() async throws -> (requests: [String], up: Int64, down: Int64) {
-            let (traffic, lines) = (relay.traffic, server.log.all.count)
+            let traffic = relay.traffic
+            let lines = server.log.all.count
             try await ben.engine.sync()
             let requests = server.log.all.dropFirst(lines).compactMap { line in
                 line.firstMatch(of: /method=(\w+) .* status=(\d+)/).map { "\($0.1) \($0.2)" }
             }
-            let (up, down) = (
-                relay.traffic.bytesUp - traffic.bytesUp,
-                relay.traffic.bytesDown - traffic.bytesDown
-            )
+            let up = relay.traffic.bytesUp - traffic.bytesUp
+            let down = relay.traffic.bytesDown - traffic.bytesDown
             return (requests, up, down)
         }
     }

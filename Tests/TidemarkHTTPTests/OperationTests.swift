@@ -96,7 +96,8 @@ import TidemarkTestSupport
     @Test func `a store that stalls is told within the bound, by one question however many ask`()
         async throws
     {
-        let (service, clock) = (ScriptedService(), StoppedClock())
+        let service = ScriptedService()
+        let clock = StoppedClock()
         try await TestServer.run(service, clock: clock) { server in
             service.stall()
             async let first = server.send(.GET, "/readyz")
@@ -187,12 +188,12 @@ import TidemarkTestSupport
             }
             // The rows that came with the file are revision 1, of which there is no change set.
             try await pull(2)
-            let (before, commits) = (
-                try await server.page(), "tidemark_group_size_requests_count"
-            )
+            let before = try await server.page()
+            let commits = "tidemark_group_size_requests_count"
             for revision in 2...11 { try await pull(revision) }
             let after = try await server.page()
-            let (hits, misses) = ("tidemark_cache_hits_total", "tidemark_cache_misses_total")
+            let hits = "tidemark_cache_hits_total"
+            let misses = "tidemark_cache_misses_total"
             #expect((after.value(hits) ?? 0) - (before.value(hits) ?? 0) == 10)
             #expect(after.value(misses) == before.value(misses))
             #expect(after.value(commits) == before.value(commits))

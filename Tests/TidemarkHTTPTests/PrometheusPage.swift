@@ -57,7 +57,8 @@ struct PrometheusPage {
     private mutating func comment(_ line: Substring) throws -> String {
         guard let match = line.wholeMatch(of: /# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.*)/)
         else { throw Malformed(line: line, reason: "neither HELP nor TYPE") }
-        let (name, rest) = (String(match.output.2), String(match.output.3))
+        let name = String(match.output.2)
+        let rest = String(match.output.3)
         if match.output.1 == "HELP" {
             guard help[name] == nil, types[name] == nil, rest.wholeMatch(of: Self.helpText) != nil
             else { throw Malformed(line: line, reason: "HELP twice, late, or not escaped") }
@@ -78,7 +79,8 @@ struct PrometheusPage {
         guard let match = line.wholeMatch(of: shape), let value = number(match.output.3) else {
             throw Malformed(line: line, reason: "no sample")
         }
-        var (labels, rest) = ([String: String](), match.output.2 ?? "")
+        var labels = [String: String]()
+        var rest = match.output.2 ?? ""
         while !rest.isEmpty {
             let pair = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\\\|\\n|\\")*)"(?:,|$)/
             guard let label = rest.prefixMatch(of: pair), !label.output.1.hasPrefix("__"),
@@ -99,7 +101,8 @@ struct PrometheusPage {
     }
 
     private static func unescaped(_ text: Substring) -> String {
-        var (result, isEscape) = ("", false)
+        var result = ""
+        var isEscape = false
         for character in text {
             if isEscape {
                 result.append(character == "n" ? "\n" : character)

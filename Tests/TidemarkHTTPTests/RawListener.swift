@@ -8,7 +8,8 @@ final class RawListener {
     private var rest = ""
 
     private init(_ channel: any Channel, _ pieces: AsyncStream<String>) {
-        (self.channel, self.pieces) = (channel, pieces.makeAsyncIterator())
+        self.channel = channel
+        self.pieces = pieces.makeAsyncIterator()
     }
 
     /// Asks for events, and reads them unless it is told not to.

@@ -30,7 +30,8 @@ final class ScriptedService: SyncService {
     /// Makes a service; of several snapshots each is what the zone has for one request, the last
     /// one from then on.
     init(snapshots: [SnapshotFile], sync: @escaping Sync = { _, body in body }) {
-        (files, answer) = (NIOLockedValueBox(snapshots), sync)
+        files = NIOLockedValueBox(snapshots)
+        answer = sync
     }
 
     convenience init(snapshot: SnapshotFile? = nil, sync: @escaping Sync = { _, body in body }) {

@@ -76,7 +76,8 @@ import TidemarkTestSupport
         async throws
     {
         try await withRelay([Self.content]) { server, relay, files, directory in
-            let (file, cut) = (Self.file, 1_500)
+            let file = Self.file
+            let cut = 1_500
             let head = try await heads(of: server, files[0], cuts: 0, after: cut)
             let start = cut - head
             let reply = lie.reply("\"\(files[0].tag)\"", file, start)
@@ -366,7 +367,8 @@ import TidemarkTestSupport
         cuts: Int,
         after: Int
     ) async throws -> Int {
-        var (sum, offset) = (0, 0)
+        var sum = 0
+        var offset = 0
         for _ in 0...cuts {
             var headers: HTTPHeaders = [:]
             if offset > 0 {

@@ -65,7 +65,9 @@ struct TestServer: Sendable {
         body: HTTPClientRequest.Body? = nil
     ) async throws -> Answer {
         var request = HTTPClientRequest(url: url + path)
-        (request.method, request.headers, request.body) = (method, headers, body)
+        request.method = method
+        request.headers = headers
+        request.body = body
         let response = try await plainClient.execute(request, timeout: .seconds(60))
         let content = try await response.body.collect(upTo: 256 << 20)
         return Answer(

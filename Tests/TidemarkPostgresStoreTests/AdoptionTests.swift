@@ -154,7 +154,8 @@ import TidemarkPostgresStore
             """
         )
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
-        (options.adopts, options.zoneColumn) = (true, "tenant")
+        options.adopts = true
+        options.zoneColumn = "tenant"
         options.zones = ["north", "south"]
         let store = try await PostgresStore(options)
         #expect(try await store.latest(zone: "north").revision == 1)
@@ -174,7 +175,8 @@ import TidemarkPostgresStore
         let database = try await TestDatabase()
         try await database.connect().execute(sql)
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
-        (options.adopts, options.zoneColumn) = (true, zoneColumn)
+        options.adopts = true
+        options.zoneColumn = zoneColumn
         let error = await #expect(throws: UnsyncableSchema.self) {
             try await PostgresStore(options)
         }
@@ -245,7 +247,8 @@ import TidemarkPostgresStore
             """
         )
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
-        (options.adopts, options.zoneColumn) = (true, "tenant")
+        options.adopts = true
+        options.zoneColumn = "tenant"
         let store = try await PostgresStore(options)
         try await database.writeOutside("UPDATE word SET d = 'psql'")
         let seen = try await sync(store, at: 1, #"{}"#)

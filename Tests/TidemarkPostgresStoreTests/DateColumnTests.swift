@@ -13,7 +13,8 @@ import TidemarkTestSupport
                 """,
             seed: "INSERT INTO visits (at, day) VALUES (1700000000, '2026-11-21'), (0.5, '2026')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             "INSERT INTO visits (at, day, ref) VALUES (1700000001.25, 2026, '007')"
         )

@@ -81,7 +81,8 @@ private struct Replay {
             newEpoch: try #require(UUID(uuidString: Journal.epoch))
         )
         options.schemaSQL = Journal.schemaSQL
-        (options.policies, options.limits) = (journal.policies, journal.limits)
+        options.policies = journal.policies
+        options.limits = journal.limits
         options.connectionsMax = 1
         options.now = { Journal.now }
         self.options = options
@@ -157,7 +158,8 @@ private struct Replay {
         } catch let error as TidemarkError {
             actual = .failure(error)
         }
-        let (mine, theirs) = (Self.text(expected), Self.text(actual))
+        let mine = Self.text(expected)
+        let theirs = Self.text(actual)
         return mine == theirs
             ? nil
             : "\n\(String(decoding: body, as: UTF8.self))\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"

@@ -55,7 +55,8 @@ import TidemarkPostgresStore
         }
         // The first one computes what later ones carry on.
         _ = try await push(1)
-        let (one, thousand) = (try await push(1), try await push(1_000))
+        let one = try await push(1)
+        let thousand = try await push(1_000)
         #expect(one == thousand)
     }
 
@@ -81,7 +82,8 @@ import TidemarkPostgresStore
             }.count
         }
         _ = try await push(1...2)
-        let (four, forty) = (try await push(11...14), try await push(21...60))
+        let four = try await push(11...14)
+        let forty = try await push(21...60)
         #expect(forty == four)
         #expect(four < 25)
     }

@@ -33,7 +33,8 @@ import TidemarkTestSupport
         stored: String
     ) async throws {
         let cluster = try await PostgresCluster(adopting: Self.tables(type))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO purchase VALUES ('\(key)', 'new')")
         try await anna.write(
             """
@@ -61,7 +62,8 @@ import TidemarkTestSupport
         stored: String
     ) async throws {
         let cluster = try await PostgresCluster(adopting: Self.tables(type))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO purchase VALUES ('\(key)', 'new')")
         anna.transport.faults.whileInFlight {
             try await anna.write(
@@ -98,7 +100,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try await PostgresCluster(adopting: Self.tables("uuid"))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO purchase VALUES ('\(Self.id)', 'anna')")
         try await anna.engine.sync()
         try await ben.write("INSERT INTO purchase VALUES ('\(Self.id.uppercased())', 'ben')")

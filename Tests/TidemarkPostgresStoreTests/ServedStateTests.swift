@@ -50,7 +50,8 @@ import TidemarkPostgresStore
         let database = try await TestDatabase()
         try await database.connect().execute("CREATE TABLE note (id text PRIMARY KEY)")
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
-        (options.adopts, options.excluding) = (true, ["nosuch"])
+        options.adopts = true
+        options.excluding = ["nosuch"]
         let refused = await #expect(throws: TidemarkError.self) { try await PostgresStore(options) }
         #expect(refused?.code == .invalidArgument)
         #expect(refused?.fix.contains("note") == true)

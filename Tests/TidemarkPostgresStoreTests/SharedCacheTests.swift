@@ -53,7 +53,8 @@ import TidemarkStore
     func `whatever becomes of Redis, a node answers what the database has`(mishap: Mishap)
         async throws
     {
-        let (zone, redis) = (try await PostgresZone(), try await TestRedis())
+        let zone = try await PostgresZone()
+        let redis = try await TestRedis()
         try await Self.write(zone, 1...Self.edits)
         // One node reads from the database, and offers what it has read.
         let first = try await zone.node(redis.address)
@@ -72,7 +73,8 @@ import TidemarkStore
     }
 
     @Test func `what one node has read, another one has from Redis`() async throws {
-        let (zone, redis) = (try await PostgresZone(), try await TestRedis())
+        let zone = try await PostgresZone()
+        let redis = try await TestRedis()
         try await Self.write(zone, 1...Self.edits)
         let first = try await zone.node(redis.address)
         let wanted = try await first.sync(zone: "main", body: Self.pull(5))
@@ -89,7 +91,8 @@ import TidemarkStore
     }
 
     @Test func `a Redis that is stopped, or never was there, stalls nobody`() async throws {
-        let (zone, redis) = (try await PostgresZone(), try await TestRedis())
+        let zone = try await PostgresZone()
+        let redis = try await TestRedis()
         try await Self.write(zone, 1...3)
         let node = try await zone.node(redis.address)
         #expect(
@@ -111,10 +114,10 @@ import TidemarkStore
     @Test func `D2: by way of Redis too, a commit on node A wakes a listener of node B`()
         async throws
     {
-        let (zone, redis) = (try await PostgresZone(), try await TestRedis())
-        let (first, other) = (
-            try await zone.node(redis.address), try await zone.node(redis.address)
-        )
+        let zone = try await PostgresZone()
+        let redis = try await TestRedis()
+        let first = try await zone.node(redis.address)
+        let other = try await zone.node(redis.address)
         let listener = try other.fanOut.listen(to: "main")
         listener.knows(try await other.latest(zone: "main"))
         try await redis.untilHeard(by: 2)

@@ -7,17 +7,16 @@ import TidemarkPostgresStore
     @Test func `rule 22: two databases with a zone of one name do not share a snapshot`()
         async throws
     {
-        let (first, second) = (try await PostgresZone(), try await PostgresZone())
+        let first = try await PostgresZone()
+        let second = try await PostgresZone()
         for zone in [first, second, first] {
             let file = try await zone.store.snapshot(zone: "main", since: nil)
             #expect(file.epoch == (try await zone.store.latest(zone: "main")).epoch)
             #expect(FileManager.default.fileExists(atPath: file.path))
             await zone.store.releaseSnapshot(file)
         }
-        let (one, other) = (
-            try await first.store.snapshot(zone: "main", since: nil),
-            try await second.store.snapshot(zone: "main", since: nil)
-        )
+        let one = try await first.store.snapshot(zone: "main", since: nil)
+        let other = try await second.store.snapshot(zone: "main", since: nil)
         #expect(one.path != other.path)
         for (zone, file) in [(first, one), (second, other)] {
             await zone.store.releaseSnapshot(file)

@@ -61,7 +61,8 @@ import TidemarkStore
     }
 
     @Test func `A9: a change set more costs a group but what its own books take`() async throws {
-        let (few, many) = (try await Self.statements(10), try await Self.statements(60))
+        let few = try await Self.statements(10)
+        let many = try await Self.statements(60)
         // By itself one takes some sixty.
         #expect(many - few <= 50 * 8, "\(few) statements for 10, \(many) for 60")
     }

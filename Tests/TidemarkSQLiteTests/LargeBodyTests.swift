@@ -42,7 +42,8 @@ import TidemarkCore
 
     @Test(arguments: [1, 20, 100, 2_000])
     func `a large body is staged like one that is read at once`(count: Int) throws {
-        let (body, bench) = ("[{},\(changeSet(count)),\(changeSet(3))]", try bench())
+        let body = "[{},\(changeSet(count)),\(changeSet(3))]"
+        let bench = try bench()
         let staged = try bench.stage(body)
         #expect(staged.count == 3 * count + 9)
         #expect(try bench.stage(" " + body) == staged)
@@ -91,9 +92,8 @@ import TidemarkCore
     @Test func `what is wrong with a large body is told as if it were read at once`() throws {
         for (fault, changeSet) in faults {
             let bench = try bench()
-            let (pieces, whole) = (
-                try bench.refusal("[{},\(changeSet)]"), try bench.refusal(" [{},\(changeSet)]")
-            )
+            let pieces = try bench.refusal("[{},\(changeSet)]")
+            let whole = try bench.refusal(" [{},\(changeSet)]")
             #expect(pieces.description == whole.description, "\(fault)")
             #expect(pieces.place == whole.place, "\(fault)")
         }

@@ -302,7 +302,8 @@ import TidemarkTestSupport
             return isText
                 ? (Bool.random(using: &random) ? "'k\(value)'" : "'K\(value)'") : "\(value)"
         }
-        let (mine, other) = (id(&random), id(&random))
+        let mine = id(&random)
+        let other = id(&random)
         let up = Bool.random(using: &random) ? "NULL" : other
         switch Int.random(in: 0..<8, using: &random) {
         case 0, 1:

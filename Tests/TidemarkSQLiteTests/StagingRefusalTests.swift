@@ -20,7 +20,9 @@ import TidemarkCore
             key: String? = nil,
             column: String? = nil
         ) {
-            (testDescription, self.json, self.code) = (name, json, code)
+            testDescription = name
+            self.json = json
+            self.code = code
             place = .init(changeSet: set, table: table, key: key, column: column)
         }
     }

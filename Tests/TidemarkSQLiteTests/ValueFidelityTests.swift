@@ -14,7 +14,8 @@ import TidemarkCore
         let argument: DatabaseValue
 
         init(_ name: String, sql: String = "?", _ argument: (any DatabaseValueConvertible)? = nil) {
-            (testDescription, self.sql) = (name, sql)
+            testDescription = name
+            self.sql = sql
             self.argument = argument?.databaseValue ?? .null
         }
     }
@@ -103,13 +104,15 @@ import TidemarkCore
             }
         }
         try send(from: source, to: target, path)
-        let (sent, received) = (try doubles(source), try doubles(target))
+        let sent = try doubles(source)
+        let received = try doubles(target)
         #expect(sent.count == 40_000)
         #expect(sent == received)
     }
 
     @Test func `two digests agree on the pool although their pages differ`() throws {
-        let (source, target) = (try StagingBench(Self.table), try StagingBench(Self.table))
+        let source = try StagingBench(Self.table)
+        let target = try StagingBench(Self.table)
         for specimen in Self.pool {
             try source.queue.write { db in
                 try db.execute(

@@ -40,7 +40,8 @@ import TidemarkSQLite
         }
         var others = [tag("e"), tag(Self.epoch, "s"), tag(Self.epoch, Self.schema, 2)]
         for bit in 0..<64 {
-            var (high, low) = (Self.print, Self.print)
+            var high = Self.print
+            var low = Self.print
             high.high ^= 1 << bit
             low.low ^= 1 << bit
             others += [high, low].map { tag(Self.epoch, Self.schema, 1, $0) }

@@ -10,7 +10,8 @@ import TidemarkStore
 
     /// A history of so many revisions, in which those from `fork` on say something else.
     private static func history(_ count: Int64, fork: Int64 = .max) -> [RecentChangeSet] {
-        var (chain, sets) = ("", [RecentChangeSet]())
+        var chain = ""
+        var sets = [RecentChangeSet]()
         for revision in 1...count {
             let body = #"{"revision":\#(revision)\#(revision < fork ? "" : ",\"other\":1")}"#
             chain = RecentChangeSet.chain(
@@ -73,7 +74,8 @@ import TidemarkStore
     }
 
     @Test func `what is missing is asked for once, and only that`() {
-        let (first, later) = (Self.history(10), Self.history(15))
+        let first = Self.history(10)
+        let later = Self.history(15)
         var recent = RecentChangeSets()
         #expect(Self.ask(recent, after: 7, at: Self.head(first)) == .load(7...10))
         recent.take(Array(first[6...9]), at: Self.head(first))
@@ -151,7 +153,8 @@ import TidemarkStore
     ) {
         // The node knows ten revisions; the database has forgotten those from the fork on, and
         // reached others under the same numbers.
-        let (known, real) = (Self.history(10), Self.history(reached, fork: fork))
+        let known = Self.history(10)
+        let real = Self.history(reached, fork: fork)
         var recent = RecentChangeSets()
         recent.take(known, at: Self.head(known))
         let head = Self.head(real)
@@ -217,7 +220,8 @@ import TidemarkStore
 
     @Test func `F5: memory is bounded by number and by bytes`() {
         var bounds = RecentChangeSets.Bounds()
-        (bounds.countMax, bounds.bytesMax) = (8, 45)
+        bounds.countMax = 8
+        bounds.bytesMax = 45
         let known = Self.history(9)
         var recent = RecentChangeSets(bounds: bounds)
         #expect(Self.ask(recent, after: 1, at: Self.head(known)) == .ask)

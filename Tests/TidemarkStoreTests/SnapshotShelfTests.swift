@@ -29,7 +29,8 @@ import TidemarkStore
 
     @Test func `Rule 21, case 59: a file left behind stays for its time after its last use`() {
         var shelf = SnapshotShelf(keptMilliseconds: 100)
-        let (old, new) = (Self.file(1), Self.file(2))
+        let old = Self.file(1)
+        let new = Self.file(2)
         #expect(shelf.put(old, schema: "s", at: 0) == [])
         shelf.lend(old)
         #expect(shelf.put(new, schema: "s", at: 10) == [])

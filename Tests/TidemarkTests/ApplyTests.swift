@@ -45,7 +45,8 @@ import TidemarkTestSupport
         damage: Damage
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
         try await anna.write("INSERT INTO accounts (owner, balance) VALUES ('Carla', 0)")
         try await anna.engine.sync()
@@ -93,7 +94,8 @@ import TidemarkTestSupport
         spoiltCount: Int
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
         try await anna.engine.sync()
         try await ben.write("UPDATE accounts SET balance = 40 WHERE id = 2")
@@ -123,7 +125,8 @@ import TidemarkTestSupport
 
     @Test func `A12: an app that refuses a row keeps the whole answer out`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
         try await anna.write("UPDATE accounts SET balance = -5 WHERE id = 2")
         try await anna.engine.sync()
@@ -142,7 +145,8 @@ import TidemarkTestSupport
 
     @Test func `A12: an answer to an older state of the file is not applied`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
         try await anna.engine.sync()
         // Another process of Ben's syncs the same file while his answer is on its way.
@@ -161,7 +165,8 @@ import TidemarkTestSupport
     @Test(.timeLimit(.minutes(30)))
     func `B3: an observer never sees half a transfer`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         let observation = ValueObservation.tracking { db in
             try Int64.fetchAll(db, sql: "SELECT balance FROM accounts ORDER BY id")
         }
@@ -193,7 +198,8 @@ import TidemarkTestSupport
                 INSERT INTO words (word, count) SELECT 'w' || i, 0 FROM n
                 """
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await ben.write(
             """
             CREATE TEMP TABLE touched (id);

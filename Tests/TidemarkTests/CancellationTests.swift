@@ -80,7 +80,8 @@ private final class Trap: Sendable {
     func spring() {
         let sync = state.withLock { state -> Task<Void, any Error>? in
             guard state.isLaid else { return nil }
-            (state.isLaid, state.hasSprung) = (false, true)
+            state.isLaid = false
+            state.hasSprung = true
             return state.sync
         }
         sync?.cancel()

@@ -120,7 +120,8 @@ import TidemarkTestSupport
     func `case 50: every permutation of unique values in one set arrives`(count: Int) async throws {
         let rows = (1...count).map { "(\($0), 1, \($0), 'n\($0)')" }.joined(separator: ", ")
         let cluster = try Cluster(schema: Self.slots, seed: "INSERT INTO slots VALUES \(rows)")
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         for order in Self.permutations(count) {
             let away = "UPDATE slots SET position = -position, name = 'x' || name"
             let back = zip(1...count, order).map {
@@ -141,7 +142,8 @@ import TidemarkTestSupport
             schema: Self.slots,
             seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             """
             DELETE FROM slots WHERE id = 1;
@@ -163,7 +165,8 @@ import TidemarkTestSupport
             schema: Self.slots,
             seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two'), (3, 2, 2, 'three')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE slots SET position = 3 WHERE id = 1")
         try await ben.write("UPDATE slots SET position = 3 WHERE id = 2")
         try await cluster.converge(anna, ben)

@@ -106,7 +106,8 @@ import TidemarkTestSupport
             schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
             seed: "INSERT INTO tags VALUES ('red', 'ff0000')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("DELETE FROM tags")
         try await anna.engine.sync()
         try await anna.write("INSERT INTO tags (name) VALUES ('red')")

@@ -161,7 +161,8 @@ import TidemarkTestSupport
     @Test func `A2: what many transactions have in common is done once for all of them`()
         async throws
     {
-        let (few, many) = (try await Self.statements(10), try await Self.statements(60))
+        let few = try await Self.statements(10)
+        let many = try await Self.statements(60)
         // The definitions of tables are read again when other tests' have taken their place in
         // memory: a few times more or less, but not once for each change set.
         let growing = many.filter { $0.value - few[$0.key, default: 0] >= 25 }
@@ -248,7 +249,8 @@ import TidemarkTestSupport
 
     @Test func `A3: a plain insert and a negative id name the same new list`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             """
             INSERT INTO lists VALUES (-10, 'garden');

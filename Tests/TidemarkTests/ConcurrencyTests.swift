@@ -40,7 +40,8 @@ import TidemarkTestSupport
 
     @Test func `A15: twenty callers of sync share rounds, never two at once`() async throws {
         let cluster = try Cluster(schema: Self.schema)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         let transport = CountingTransport(wrapping: anna.transport)
         let engine = try await SyncEngine(
             anna.database,
@@ -103,7 +104,8 @@ import TidemarkTestSupport
 
     @Test func `A15: two engines on one file double nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema)
-        let (first, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let first = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         // A lock keeps them apart in practice; nothing may rest on it.
         let anna = try await first.reopened(environment: .ignoringLocks)
         let second = try await first.reopened(environment: .ignoringLocks)
@@ -178,7 +180,8 @@ import TidemarkTestSupport
 
     @Test func `A15: edits pour in while rounds run, none is lost or doubled`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (1, '0')")
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         async let writing: Void = {
             for number in 1...60 {
                 try await anna.write(

@@ -25,7 +25,8 @@ import TidemarkTestSupport
     /// A cluster, and two devices that the server has told the fingerprint.
     private func meeting() async throws -> (cluster: Cluster, TestDevice, TestDevice) {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         for device in [anna, ben] { try await device.engine.sync() }
         return (cluster, anna, ben)
     }
@@ -218,7 +219,9 @@ private final class Lying: ForwardingTransport {
     private let state = Mutex(false)
 
     init(_ real: InProcessTransport, _ old: String, _ new: String) {
-        (self.real, self.old, self.new) = (real, old, new)
+        self.real = real
+        self.old = old
+        self.new = new
     }
 
     var isLying: Bool {

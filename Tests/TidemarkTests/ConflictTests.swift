@@ -165,7 +165,8 @@ import TidemarkTestSupport
             schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
             policies: ["tags": policy]
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO tags VALUES ('urgent', 'red')")
         try await ben.write("INSERT INTO tags VALUES ('urgent', 'blue')")
         try await cluster.converge(anna, ben)

@@ -16,7 +16,8 @@ import TidemarkTestSupport
     {
         var random = SeededGenerator(seed: 10)
         let cluster = try Cluster(schema: FingerprintTests.schema, seed: FingerprintTests.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         for number in 1...Self.count {
             let player = Int.random(in: 1...60, using: &random)
@@ -51,9 +52,8 @@ import TidemarkTestSupport
     }
 
     private func corruption(_ random: inout SeededGenerator) -> String {
-        let (player, team) = (
-            Int.random(in: 1...60, using: &random), Int.random(in: 1...3, using: &random)
-        )
+        let player = Int.random(in: 1...60, using: &random)
+        let team = Int.random(in: 1...3, using: &random)
         let value =
             [
                 "NULL", "''", "'x'", "x''", "x'00ff'", "0", "-1", "1e300", "0.1",

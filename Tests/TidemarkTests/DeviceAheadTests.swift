@@ -132,9 +132,11 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        var (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        var anna = try await cluster.device("anna")
+        var ben = try await cluster.device("ben")
         for device in [anna, ben] { try device.writeOutside(Self.grow) }
-        (anna, ben) = (try await anna.reopened(), try await ben.reopened())
+        anna = try await anna.reopened()
+        ben = try await ben.reopened()
         try await anna.write("UPDATE notes SET stars = 1 WHERE id = 1")
         try await ben.write(
             "UPDATE notes SET stars = 2 WHERE id = 1; UPDATE notes SET stars = 2 WHERE id = 3"
@@ -208,7 +210,8 @@ import TidemarkTestSupport
     {
         for serverFirst in [true, false] {
             let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-            let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+            let anna = try await cluster.device("anna")
+            let ben = try await cluster.device("ben")
             try await anna.write("UPDATE notes SET text = 'captured before' WHERE id = 1")
             try await anna.write("INSERT INTO notes (text) VALUES ('frozen')")
             anna.transport.faults.add(.answerLost)
@@ -251,7 +254,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await ben.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.engine.sync()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")

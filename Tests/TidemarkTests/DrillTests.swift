@@ -61,12 +61,14 @@ private struct Drill {
         """
 
     init(seed: UInt64, _ disaster: DrillTests.Disaster) async throws {
-        (random, self.disaster, name) = (
-            SeededGenerator(seed: seed), disaster, "\(disaster) \(seed)"
-        )
+        random = SeededGenerator(seed: seed)
+        self.disaster = disaster
+        name = "\(disaster) \(seed)"
         var limits = Limits.standard
         if disaster == .horizon {
-            (limits.revisionsKept, limits.compactionStepMin, limits.compactionStepMax) = (3, 1, 4)
+            limits.revisionsKept = 3
+            limits.compactionStepMin = 1
+            limits.compactionStepMax = 4
         }
         cluster = try Cluster(
             schema: Self.schema,

@@ -61,7 +61,8 @@ import TidemarkTestSupport
         corruption: String
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         try await ben.write("UPDATE player SET name = 'Ben' WHERE id = 5")
         try await ben.write("INSERT INTO player (name) VALUES ('Berta')")
@@ -156,7 +157,8 @@ import TidemarkTestSupport
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let backup = try await cluster.backUp()
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await ben.write("UPDATE player SET name = 'Ben' WHERE id = 5")
         try await cluster.converge(ben, anna)
         // The restored server passes the revision at which anna is, with other rows.

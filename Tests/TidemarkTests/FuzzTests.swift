@@ -161,7 +161,9 @@ private struct Story {
         func any(_ table: String, _ column: String) -> String {
             "(SELECT \(column) FROM \(table) ORDER BY \(column) LIMIT 1 OFFSET \(pick) % max(1, (SELECT count(*) FROM \(table))))"
         }
-        let (team, player, tag) = (any("teams", "id"), any("players", "id"), any("tags", "name"))
+        let team = any("teams", "id")
+        let player = any("players", "id")
+        let tag = any("tags", "name")
         let rank = pick % 6
         switch Int.random(in: 0..<18, using: &random) {
         case 0: return "INSERT INTO teams (name, rank) VALUES ('T\(counter)', NULL)"

@@ -20,14 +20,17 @@ import TidemarkTestSupport
         _ policy: ConflictPolicy
     ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         var limits = Limits.standard
-        (limits.revisionsKept, limits.compactionStepMin, limits.compactionStepMax) = (2, 1, 3)
+        limits.revisionsKept = 2
+        limits.compactionStepMin = 1
+        limits.compactionStepMax = 3
         let cluster = try Cluster(
             schema: schema,
             seed: seed,
             policies: ["notes": policy, "tags": policy],
             limits: limits
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         for device in [anna, ben] { try await device.engine.sync() }
         return (cluster, anna, ben)
     }

@@ -16,7 +16,10 @@ import TidemarkTestSupport
         var isRefused = true
 
         init(_ name: String, _ old: String, _ new: String, isRefused: Bool = true) {
-            (testDescription, self.old, self.new, self.isRefused) = (name, old, new, isRefused)
+            testDescription = name
+            self.old = old
+            self.new = new
+            self.isRefused = isRefused
         }
     }
 
@@ -287,7 +290,8 @@ struct Scene: Sendable {
                 INSERT INTO tags VALUES ('red', 'ff0000');
                 """
         )
-        (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        anna = try await cluster.device("anna")
+        ben = try await cluster.device("ben")
         try await ben.write("UPDATE players SET goals = 5 WHERE id = 3")
         try await ben.write("INSERT INTO teams (name) VALUES ('Jena')")
         try await ben.engine.sync()

@@ -203,7 +203,9 @@ private final class HarmfulTransport: ForwardingTransport {
     private let hasAsked = Mutex(false)
 
     init(_ real: InProcessTransport, _ harm: HostileSnapshotTests.Harm, thenCut: Bool = false) {
-        (self.real, self.harm, self.thenCut) = (real, harm, thenCut)
+        self.real = real
+        self.harm = harm
+        self.thenCut = thenCut
     }
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {

@@ -107,7 +107,8 @@ import TidemarkTestSupport
         let policies = ["player": ConflictPolicy.latest]
         // The log is compacted on the way.
         var serverLimits = Limits.standard
-        (serverLimits.revisionsKept, serverLimits.compactionStepMin) = (4, 1)
+        serverLimits.revisionsKept = 4
+        serverLimits.compactionStepMin = 1
         let cluster = try Cluster(schema: schema, seed: seed, policies: policies)
         let plans = StatementPlans(of: cluster.folder)
         // Opened again, so that its connections are noticed and nothing is in memory any more.

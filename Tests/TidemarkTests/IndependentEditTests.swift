@@ -22,7 +22,8 @@ import TidemarkTestSupport
     /// A device, and another one that has changed note 1 already.
     private func devices() async throws -> (Cluster, TestDevice) {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try ben.writeOutside("UPDATE note SET v = 'theirs' WHERE id = 1")
         try await ben.engine.sync()
         return (cluster, anna)

@@ -65,7 +65,8 @@ private let day: Int64 = 86_400_000
     @Test func `B11 C5: an older edit that arrives later loses its column only, and is kept`()
         async throws
     {
-        let (annas, bens) = (Wall(noon + 60_000), Wall())
+        let annas = Wall(noon + 60_000)
+        let bens = Wall()
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk', done = 1 WHERE id = 1")
@@ -88,7 +89,8 @@ private let day: Int64 = 86_400_000
     @Test func `B11 C5: a newer edit that arrives later wins, and the older one is kept`()
         async throws
     {
-        let (annas, bens) = (Wall(), Wall(noon + 60_000))
+        let annas = Wall()
+        let bens = Wall(noon + 60_000)
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -104,7 +106,8 @@ private let day: Int64 = 86_400_000
     @Test func `C5: an edit made offline counts from when it was drained, not from its sync`()
         async throws
     {
-        let (annas, bens) = (Wall(), Wall())
+        let annas = Wall()
+        let bens = Wall()
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         #expect(try await anna.engine.isPending(table: "notes", key: "1"))
@@ -120,7 +123,9 @@ private let day: Int64 = 86_400_000
     func `case 47: a clock a day, decades or millennia ahead wins once at most, not for ever`(
         ahead: Int64
     ) async throws {
-        let (fast, server, bens) = (Wall(noon + ahead), Wall(), Wall())
+        let fast = Wall(noon + ahead)
+        let server = Wall()
+        let bens = Wall()
         let (cluster, anna, ben) = try await Self.pair(annas: fast, bens: bens, server: server)
         for round in 1...3 {
             try await anna.write("UPDATE notes SET text = 'fast \(round)' WHERE id = 1")

@@ -19,11 +19,15 @@ import TidemarkTestSupport
         let running: @Sendable (Int32) -> Bool
 
         init(_ number: Int32, at time: Date, running: @escaping @Sendable (Int32) -> Bool) {
-            (self.number, self.time, self.running) = (number, time, running)
+            self.number = number
+            self.time = time
+            self.running = running
         }
 
         func open(_ device: TestDevice) async throws -> SyncEngine {
-            let (number, time, running) = (number, time, running)
+            let number = number
+            let time = time
+            let running = running
             let environment = SyncEngine.Environment(
                 now: { time },
                 newID: { UUID() },
@@ -136,7 +140,8 @@ private final class SlowTransport: ForwardingTransport {
         at time: Date,
         meanwhile: @escaping @Sendable () async throws -> Void
     ) {
-        (self.real, self.meanwhile) = (real, meanwhile)
+        self.real = real
+        self.meanwhile = meanwhile
         self.time = Mutex(time)
     }
 

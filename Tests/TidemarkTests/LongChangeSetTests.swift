@@ -19,7 +19,8 @@ import TidemarkTestSupport
 
     private static func start() async throws -> (Cluster, TestDevice, TestDevice) {
         let cluster = try Cluster(schema: schema)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         return (cluster, anna, ben)
     }

@@ -20,7 +20,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         try await anna.write("DELETE FROM note WHERE id <= 150")
         try await anna.engine.sync()
@@ -37,7 +38,8 @@ import TidemarkTestSupport
         deletions: Int
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(rows))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         try await anna.write("DELETE FROM note WHERE id <= \(deletions)")
         try await cluster.converge(anna, ben)
@@ -120,7 +122,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         try await anna.write("DELETE FROM note WHERE id > 10")
         try await anna.engine.sync()

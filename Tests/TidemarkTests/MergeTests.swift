@@ -254,7 +254,8 @@ private final class OvertakingTransport: ForwardingTransport {
     private let overtake: @Sendable () throws -> Void
 
     init(to service: EmbeddedStore, _ overtake: @escaping @Sendable () throws -> Void) {
-        (real, self.overtake) = (InProcessTransport(to: service), overtake)
+        real = InProcessTransport(to: service)
+        self.overtake = overtake
     }
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {

@@ -52,7 +52,8 @@ import TidemarkTestSupport
         other: String
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(move)
         try await anna.write(deletion)
         try await ben.write(other)

@@ -11,7 +11,8 @@ import TidemarkTestSupport
         let cluster = try Cluster(
             schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         let literal = "'" + key.replacing("'", with: "''") + "'"
         try await anna.write("INSERT INTO tags VALUES (\(literal), 'red')")
         try await cluster.converge(anna, ben)

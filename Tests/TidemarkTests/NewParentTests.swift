@@ -39,7 +39,8 @@ import TidemarkTestSupport
         child: String
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         // The new record comes with an edit that somebody else is in the way of.
         try await anna.write("UPDATE team SET name = 'a' WHERE id = 1; \(parent)")
         try await anna.write(child)
@@ -62,7 +63,8 @@ import TidemarkTestSupport
             schema: Self.schema,
             seed: Self.seed + "INSERT INTO tag VALUES ('old', 'red');"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             "UPDATE team SET name = 'a' WHERE id = 1; INSERT INTO tag VALUES ('new', 'red')"
         )

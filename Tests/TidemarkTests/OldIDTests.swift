@@ -102,7 +102,8 @@ import TidemarkTestSupport
             schema: Self.teams,
             seed: "INSERT INTO team VALUES (1, 'a', NULL)"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try anna.writeOutside("INSERT INTO team VALUES (-5, 'first', NULL)")
         try await anna.engine.sync()
         try anna.writeOutside(
@@ -140,7 +141,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.teams)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try anna.writeOutside("INSERT INTO team VALUES (-5, 'first', NULL)")
         try await anna.engine.sync()
         let reason = """

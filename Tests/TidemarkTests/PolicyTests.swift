@@ -162,7 +162,8 @@ import TidemarkTestSupport
             schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value, at INTEGER)",
             policies: ["settings": .lastWriter]
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO settings VALUES ('colour', 'red', 1), ('size', 3, 1)")
         try await ben.write("INSERT INTO settings VALUES ('colour', 'blue', 1), ('size', 3, 1)")
         try await cluster.converge(anna, ben)
@@ -205,7 +206,8 @@ import TidemarkTestSupport
             schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value)",
             policies: ["settings": .lastWriter]
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO settings VALUES ('colour', 'red')")
         try await anna.engine.sync()
         try await ben.write("INSERT INTO settings VALUES ('colour', 'blue')")
@@ -253,7 +255,8 @@ import TidemarkTestSupport
             seed: "INSERT INTO lists VALUES (1, 'home')",
             policies: ["lists": .lastWriter, "items": .lastWriter]
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO items (list_id, text) VALUES (1, 'soap')")
         try await ben.write("DELETE FROM lists WHERE id = 1")
         try await cluster.converge(anna, ben)

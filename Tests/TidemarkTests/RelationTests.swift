@@ -19,7 +19,8 @@ import TidemarkTestSupport
                 INSERT INTO bare VALUES (6, 'six'), (7, 'seven');
                 """
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try cluster.writeOutside("UPDATE word SET k = 'ABC' WHERE k = 'abc'")
         try cluster.writeOutside("UPDATE bare SET k = 6.0 WHERE k = 6")
         try await cluster.converge(anna, ben)
@@ -52,7 +53,8 @@ import TidemarkTestSupport
 
     @Test func `rule 18: two swapped positions arrive swapped`() async throws {
         let cluster = try Cluster(schema: Self.slots, seed: Self.seats)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(Self.swap)
         try await cluster.converge(anna, ben)
         #expect(
@@ -63,7 +65,8 @@ import TidemarkTestSupport
 
     @Test func `rule 18: both rotate the positions, the later is a conflict`() async throws {
         let cluster = try Cluster(schema: Self.slots, seed: Self.seats)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(Self.swap)
         try await ben.write(
             "UPDATE slots SET position = -position; UPDATE slots SET position = 4 + position"
@@ -78,7 +81,8 @@ import TidemarkTestSupport
 
     @Test func `rule 18: a position taken over from a deleted slot in one set`() async throws {
         let cluster = try Cluster(schema: Self.slots, seed: Self.seats)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             """
             DELETE FROM slots WHERE id = 1;
@@ -97,7 +101,8 @@ import TidemarkTestSupport
         let cluster = try Cluster(
             schema: "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE)"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO people (name, email) VALUES ('Anna', 'a@example.org')")
         try await ben.write("INSERT INTO people (name, email) VALUES ('Ben', 'a@example.org')")
         try await cluster.converge(anna, ben)
@@ -141,7 +146,8 @@ import TidemarkTestSupport
                 INSERT INTO links (note_id, url) VALUES (1, 'dairy'), (2, 'office')
                 """
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         // The sqlite3 shell leaves foreign_keys off, so the list's notes stay behind on Anna's.
         try await anna.database.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA foreign_keys = OFF")
@@ -168,7 +174,8 @@ import TidemarkTestSupport
                 """,
             seed: "INSERT INTO folders (name) VALUES ('root')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             """
             INSERT INTO folders VALUES (-1, 1, 'a'), (-2, -1, 'a/b'), (-3, -2, 'a/b/c');
@@ -200,7 +207,8 @@ import TidemarkTestSupport
                     REFERENCES clubs DEFERRABLE INITIALLY DEFERRED);
                 """
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             "INSERT INTO clubs VALUES (-1, 'THW', -2); INSERT INTO members VALUES (-2, 'Eva', -1)"
         )
@@ -233,7 +241,8 @@ import TidemarkTestSupport
                 """,
             seed: "INSERT INTO people (name) VALUES ('Zoe'); INSERT INTO groups (name) VALUES ('G')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             """
             INSERT INTO people (name) VALUES ('Eva');
@@ -280,7 +289,8 @@ import TidemarkTestSupport
                 INSERT INTO portraits VALUES (2, x'00')
                 """
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             """
             INSERT INTO people (name) VALUES ('Eva');
@@ -324,7 +334,8 @@ import TidemarkTestSupport
                 """,
             seed: "INSERT INTO countries VALUES ('DE', 'Germany')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             """
             INSERT INTO countries VALUES ('FR', 'France'), ('', 'nowhere'), ('a"b\\c''d', 'odd');
@@ -372,7 +383,8 @@ import TidemarkTestSupport
                 INSERT INTO cities (name, country) VALUES ('Kiel', 'BRD'), ('Bonn', 'BRD')
                 """
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE countries SET code = 'DE'")
         try await cluster.converge(anna, ben)
         #expect(
@@ -396,7 +408,8 @@ import TidemarkTestSupport
                 """,
             seed: "INSERT INTO persons (name) VALUES ('Anna')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         let ids = { (count: Int) in Array(repeating: "id", count: count).joined(separator: ", ") }
         try await anna.write(
             """

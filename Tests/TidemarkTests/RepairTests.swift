@@ -93,7 +93,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await ben.engine.sync()
         try ben.corrupt("UPDATE city SET name = 'x' WHERE id IN (17, 170)")
         try await ben.write("UPDATE city SET population = 0 WHERE id = 18")
@@ -123,7 +124,8 @@ import TidemarkTestSupport
 
     @Test func `rule 17: a cell that is applied wrongly is undone and repaired`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await ben.engine.sync()
         try await anna.write("UPDATE city SET name = 'Kiel' WHERE id = 17")
         try await anna.engine.sync()
@@ -142,7 +144,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         try cluster.writeOutside(
             """

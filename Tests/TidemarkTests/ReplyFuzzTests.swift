@@ -13,7 +13,8 @@ import TidemarkTestSupport
         async throws
     {
         var random = SeededGenerator(seed: 75)
-        var (refused, scenes) = (0, 1)
+        var refused = 0
+        var scenes = 1
         var scene = try await Scene()
         var before = try await scene.everything()
         for number in 1...Self.count {
@@ -84,7 +85,8 @@ private struct ReplySpoiler: Sendable {
                     tokens.max { $0.lowerBound < $1.lowerBound }.map { (low, $0) }
                 }), low != high
             else { return }
-            let (first, second) = (Array(bytes[low]), Array(bytes[high]))
+            let first = Array(bytes[low])
+            let second = Array(bytes[high])
             bytes.replaceSubrange(high, with: first)
             bytes.replaceSubrange(low, with: second)
         default:
@@ -97,7 +99,9 @@ private struct ReplySpoiler: Sendable {
     /// The numbers, strings and words of a text, as ranges of bytes.
     private static func tokens(_ bytes: [UInt8]) -> [Range<Int>] {
         let marks = Set("{}[],:".utf8)
-        var (tokens, start, isInString) = ([Range<Int>](), 0, false)
+        var tokens = [Range<Int>]()
+        var start = 0
+        var isInString = false
         for (index, byte) in bytes.enumerated() {
             if byte == UInt8(ascii: "\"") { isInString.toggle() }
             guard !isInString, marks.contains(byte) else { continue }

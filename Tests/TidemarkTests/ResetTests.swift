@@ -13,7 +13,8 @@ import TidemarkTestSupport
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
             seed: "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await ben.write("UPDATE notes SET text = 'rice milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")

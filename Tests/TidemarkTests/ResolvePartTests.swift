@@ -24,7 +24,8 @@ import TidemarkTestSupport
         _ second: String
     ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict) {
         let cluster = try Cluster(schema: schema, seed: seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(first)
         try await ben.write(second)
         try await anna.engine.sync()
@@ -81,12 +82,10 @@ import TidemarkTestSupport
             """
         )
         let keys = conflict.records.filter { $0.operation == "create" }.map(\.key)
-        let (player, team) = (
-            try #require(
-                conflict.records.first { $0.table == "players" && $0.operation == "create" }
-            ),
-            try #require(conflict.records.first { $0.table == "teams" })
+        let player = try #require(
+            conflict.records.first { $0.table == "players" && $0.operation == "create" }
         )
+        let team = try #require(conflict.records.first { $0.table == "teams" })
         #expect(keys.count == 2)
         let error = await #expect(throws: TidemarkError.self) {
             try await ben.engine.resolve(conflict.id, Self.leaving(("teams", team.key)))
@@ -135,7 +134,8 @@ import TidemarkTestSupport
 
     @Test func `only change sets that the server has decided about count as sent`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO clubs (name) VALUES ('gone')")
         try await anna.write("DELETE FROM clubs WHERE name = 'gone'")
         #expect(try await anna.events { try await anna.engine.sync() }.isEmpty)

@@ -22,7 +22,8 @@ import TidemarkTestSupport
         _ second: String
     ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict) {
         let cluster = try Cluster(schema: schema, seed: seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(first)
         try await ben.write(second)
         try await anna.engine.sync()
@@ -137,7 +138,8 @@ import TidemarkTestSupport
 
     @Test func `rule 11: a refused set blocks nobody, the others flow on`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -155,7 +157,8 @@ import TidemarkTestSupport
 
     @Test func `rule 11: what builds on a refused set is parked with it`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         // The new list goes down with the edit in its change set, and takes the notes on it along.
         try await ben.write(
@@ -182,7 +185,8 @@ import TidemarkTestSupport
 
     @Test func `rule 11: a queue parked together can be retried in its order`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write(
             """
@@ -211,7 +215,8 @@ import TidemarkTestSupport
     @Test func `rule 11: a deletion parked on top of a refused edit leaves the note`() async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
@@ -228,7 +233,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE lists SET name = 'house' WHERE id = 1")
         try await anna.engine.sync()
         // Ben's first change set will be refused, and the second, which was sent along, with it.

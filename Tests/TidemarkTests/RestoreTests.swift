@@ -64,7 +64,8 @@ import TidemarkTestSupport
         ) async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET done = 0 WHERE id = 1")
         try await cluster.converge(anna, ben)
         let backup = try await cluster.backUp()
@@ -109,7 +110,8 @@ import TidemarkTestSupport
         way: Way
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         let backup = try await cluster.backUp()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -160,7 +162,8 @@ import TidemarkTestSupport
     @Test(arguments: Way.allCases)
     func `rule 14: a device that only read notices as well`(way: Way) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         let backup = try await cluster.backUp()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.engine.sync()
@@ -173,7 +176,8 @@ import TidemarkTestSupport
 
     @Test func `rule 14: an id that means another record now is not referred to`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         let backup = try await cluster.backUp()
         try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
         try await cluster.converge(anna, ben)
@@ -196,7 +200,8 @@ import TidemarkTestSupport
 
     @Test func `case 63: a wiped server gets back what its devices did last`() async throws {
         let cluster = try Cluster(schema: Self.schema)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write(
             """
             INSERT INTO lists (name) VALUES ('home');
@@ -278,7 +283,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await anna.engine.sync()
         try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")

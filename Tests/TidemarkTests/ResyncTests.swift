@@ -35,7 +35,8 @@ import TidemarkTestSupport
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.write("DELETE FROM notes WHERE id = 2")
         try await anna.engine.sync()
@@ -65,7 +66,8 @@ import TidemarkTestSupport
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.write("DELETE FROM notes WHERE id = 2")
         try await anna.engine.sync()
@@ -86,7 +88,8 @@ import TidemarkTestSupport
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await ben.write("INSERT INTO lists (name) VALUES ('garden')")
         ben.transport.faults.add(.answerLost)
         await ben.syncInVain()
@@ -126,7 +129,8 @@ import TidemarkTestSupport
 
     @Test func `rule 10: a parked conflict outlives the snapshot`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await cluster.converge(anna, ben)
@@ -140,7 +144,8 @@ import TidemarkTestSupport
 
     @Test func `rule 10: a snapshot that does not arrive loses nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try cluster.writeOutside(Cause.anotherEpoch.rawValue)
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
         ben.transport.faults.add(.none, .requestLost)

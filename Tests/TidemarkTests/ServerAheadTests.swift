@@ -127,7 +127,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try cluster.writeOutside(
             Self.grow + "UPDATE notes SET stars = 5; UPDATE tags SET icon = x'01'"
         )
@@ -337,7 +338,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'mine' WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'also mine' WHERE id = 2")
         try cluster.writeOutside(
@@ -362,7 +364,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'mine' WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'also mine' WHERE id = 2")
         try cluster.writeOutside(

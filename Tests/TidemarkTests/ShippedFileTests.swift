@@ -27,7 +27,8 @@ import TidemarkTestSupport
     ) async throws -> (DatabasePool, SyncEngine, InProcessTransport) {
         let path = cluster.folder.appendingPathComponent(name).path
         try FileManager.default.copyItem(atPath: shipped, toPath: path)
-        let (file, way) = (try DatabasePool(path: path), InProcessTransport(to: cluster.service))
+        let file = try DatabasePool(path: path)
+        let way = InProcessTransport(to: cluster.service)
         let engine = try await SyncEngine(file, server: "http://cluster.test", transport: way)
         return (file, engine, way)
     }

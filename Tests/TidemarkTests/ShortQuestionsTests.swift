@@ -20,9 +20,8 @@ import TidemarkTestSupport
     ) async throws {
         let cluster = try cluster()
         let way = Refusing(InProcessTransport(to: cluster.service), code)
-        let (anna, ben) = (
-            try await cluster.device("anna"), try await cluster.device("ben", over: way)
-        )
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben", over: way)
         for number in 1...3 {
             try await anna.write("UPDATE notes SET text = '\(number)'")
             try await anna.engine.sync()
@@ -131,7 +130,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try cluster()
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         ben.transport.faults.whileInFlight { try await ben.write("UPDATE notes SET text = 'mine'") }
         try await ben.engine.sync()
         try await cluster.converge(anna, ben)

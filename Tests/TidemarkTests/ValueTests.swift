@@ -46,7 +46,8 @@ import TidemarkTestSupport
                     other INTEGER)
                 """
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try await anna.database.write { db in
             for value in Self.nasty {
                 let values = Self.columns.map { _ in value }.joined(separator: ", ")
@@ -78,7 +79,8 @@ import TidemarkTestSupport
             seed: Self.nasty.map { "INSERT INTO items (anything) VALUES (\($0))" }
                 .joined(separator: ";")
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         let count = Self.nasty.count
         for (shift, column) in [(1, "anything"), (2, "b"), (3, "r"), (5, "t")] {
             try await anna.database.write { db in
@@ -99,7 +101,8 @@ import TidemarkTestSupport
                 CREATE TABLE pairs (a, b, n INTEGER, PRIMARY KEY (a, b)) WITHOUT ROWID;
                 """
         )
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         // A text key that looks like the tagged form of a blob is told apart by nobody.
         let keys = Self.nasty.filter { $0 != "NULL" && !$0.contains("randomblob") }
             .filter { !$0.contains(#"{"$"#) }

@@ -189,7 +189,8 @@ private struct Story {
         func any(_ table: String, _ column: String) -> String {
             "(SELECT \(column) FROM \(table) ORDER BY \(column) LIMIT 1 OFFSET \(pick) % max(1, (SELECT count(*) FROM \(table))))"
         }
-        let (note, tag) = (any("notes", "id"), any("tags", "name"))
+        let note = any("notes", "id")
+        let tag = any("tags", "name")
         switch Int.random(in: 0..<[9, 14, 20][version - 1], using: &random) {
         case 0: return "INSERT INTO notes (text) VALUES ('N\(counter)')"
         case 1: return "INSERT INTO notes (text, parent_id) VALUES ('C\(counter)', \(note))"

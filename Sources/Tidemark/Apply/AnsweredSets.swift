@@ -71,8 +71,10 @@ struct AnswerEnvelope {
         }
         maxRevision = revision
         hasMore = try row.value("more")
-        (changeSets, overruled) = try (row.value("sets"), row.value("overruled"))
-        (schema, echoesIds) = try (row.value("schema"), row.value("ids"))
+        changeSets = try row.value("sets")
+        overruled = try row.value("overruled")
+        schema = try row.value("schema")
+        echoesIds = try row.value("ids")
         guard !hasMore || revision > file.revision else {
             throw TidemarkError(
                 .invalidResponse,
@@ -114,7 +116,8 @@ struct AnsweredSets {
         )
         var accepted: [(ord: Int, id: String, revision: Int64)] = []
         var refused: [(ord: Int, id: String)] = []
-        var (stream, foreign): ([Int], [Int]) = ([], [])
+        var stream: [Int] = []
+        var foreign: [Int] = []
         var next = requested + 1
         for row in rows {
             let isOwn: Bool = try row.value("own")
@@ -136,8 +139,9 @@ struct AnsweredSets {
         guard next - 1 == last else {
             throw AnswerCheck.inapplicable("it ends before revision \(last).")
         }
-        (self.accepted, self.refused, self.stream, self.foreign) = (
-            accepted, refused, stream, foreign
-        )
+        self.accepted = accepted
+        self.refused = refused
+        self.stream = stream
+        self.foreign = foreign
     }
 }

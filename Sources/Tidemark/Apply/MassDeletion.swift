@@ -29,7 +29,8 @@ struct MassDeletion: Error, Sendable {
         let records = tables.reduce(0) { $0 + $1.records }
         let bound = max(limits.massDeletionRecordsMin, total * limits.massDeletionPercent / 100)
         guard records > bound, !planted(PlantedBug.deletesUnasked) else { return nil }
-        (self.tables, self.total) = (tables.filter { $0.records > 0 }, total)
+        self.tables = tables.filter { $0.records > 0 }
+        self.total = total
     }
 
     /// Refuses the answer, applied but not committed, unless it led where consent was given for.
@@ -119,7 +120,8 @@ struct MassDeletion: Error, Sendable {
         let total = try total(db, schema)
         guard total > limits.massDeletionRecordsMin else { return nil }
         let tables = try schema.tables.map { table in
-            let (name, key) = (SQLText.name(table.name), SQLText.names(table.key))
+            let name = SQLText.name(table.name)
+            let key = SQLText.names(table.key)
             let gone = try Int.fetchOne(
                 db,
                 sql: """

@@ -70,7 +70,8 @@ public struct Conflict: Hashable, Sendable, Codable {
             db.cachedStatement(sql: "SELECT * FROM tidemark_conflict ORDER BY number")
         )
         guard !rows.isEmpty else { return [] }
-        let (reasons, records) = (try reasons(db), try records(db))
+        let reasons = try reasons(db)
+        let records = try records(db)
         let after = try Dictionary(grouping: Row.fetchAll(db.cachedStatement(sql: afterSQL))) {
             try $0.value("id") as String
         }

@@ -27,10 +27,12 @@ struct LeftOut {
     /// - Throws: ``TidemarkCore/TidemarkError`` that names such records.
     func check(_ rows: [Row], beside decisions: [RecordDecision], in schema: SyncSchema) throws {
         let values = RowValues(db: db)
-        var (absent, present) = ([Record](), [Record]())
+        var absent = [Record]()
+        var present = [Record]()
         for row in rows {
             guard let table = schema.byName[try row.value("tbl")] else { continue }
-            let (key, mine): (String, String?) = try (row.value("key"), row.value("mine"))
+            let key: String = try row.value("key")
+            let mine: String? = try row.value("mine")
             if let current = try values.current(table, key: key) {
                 present.append(try record(table, key, current))
             } else {

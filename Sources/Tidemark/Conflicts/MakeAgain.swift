@@ -27,7 +27,8 @@ struct MakeAgain {
         )
         var keys: [String: String] = [:]
         for row in rows {
-            let (name, key): (String, String) = try (row.value("tbl"), row.value("key"))
+            let name: String = try row.value("tbl")
+            let key: String = try row.value("key")
             guard let table = schema.byName[name], let old = Int64(key),
                 try RowValues(db: db).current(table, key: key) == nil,
                 try isWanted(id, name, key, merged)

@@ -25,8 +25,11 @@ public struct MergeInput: Hashable, Sendable {
         mine: [String: DatabaseValue],
         theirs: [String: DatabaseValue]
     ) {
-        (self.table, self.key, self.base) = (table, key, base)
-        (self.mine, self.theirs) = (mine, theirs)
+        self.table = table
+        self.key = key
+        self.base = base
+        self.mine = mine
+        self.theirs = theirs
     }
 }
 
@@ -48,7 +51,9 @@ public struct MergedRecord: Hashable, Sendable {
 
     /// Makes a merged record.
     public init(table: String, key: String, columns: [String: DatabaseValue]?) {
-        (self.table, self.key, self.columns) = (table, key, columns)
+        self.table = table
+        self.key = key
+        self.columns = columns
     }
 
     /// The values of columns that are written as in the protocol: a JSON object.

@@ -74,9 +74,8 @@ extension Conflict {
         )
         var keys: [(parent: String, children: [String])] = []
         for row in rows {
-            let (parent, child): (String, String) = try (
-                row.value("parent"), row.value("child")
-            )
+            let parent: String = try row.value("parent")
+            let child: String = try row.value("child")
             if keys.last?.parent != parent { keys.append((parent, [])) }
             keys[keys.count - 1].children.append(child)
         }

@@ -90,11 +90,13 @@ package struct ResolveConflict {
             uniquingKeysWith: { $1 }
         )
         let decisions = try rows.compactMap { row -> RecordDecision? in
-            let (table, key): (String, String) = try (row.value("tbl"), row.value("key"))
+            let table: String = try row.value("tbl")
+            let key: String = try row.value("key")
             return try decide(row, byRecord["\(table) \(key)"])
         }
         let leftOut = try rows.filter { row in
-            let (table, key): (String, String) = try (row.value("tbl"), row.value("key"))
+            let table: String = try row.value("tbl")
+            let key: String = try row.value("key")
             return byRecord["\(table) \(key)"].map { $0.columns == nil } ?? false
         }
         try LeftOut(db: db).check(leftOut, beside: decisions, in: schema)
@@ -110,7 +112,8 @@ package struct ResolveConflict {
             )
         }
         let values = RowValues(db: db)
-        let (key, operation): (String, String) = try (row.value("key"), row.value("operation"))
+        let key: String = try row.value("key")
+        let operation: String = try row.value("operation")
         let mine = try (row.value("mine") as String?).map { try values.decode($0) } ?? [:]
         let base = try (row.value("base") as String?).map { try values.decode($0) }
         let isThere = try values.current(table, key: key) != nil

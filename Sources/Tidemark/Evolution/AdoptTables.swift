@@ -28,7 +28,8 @@ struct AdoptTables {
         shared: (String) -> Set<String>
     ) throws {
         guard table.keyKind == .integer else { return }
-        let (name, key) = (SQLText.name(table.name), SQLText.name(table.key[0]))
+        let name = SQLText.name(table.name)
+        let key = SQLText.name(table.key[0])
         try db.execute(
             sql: """
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER);

@@ -68,11 +68,11 @@ struct LateVerdicts {
         events += try MapIdentities(db: db, schema: schema).map(numbers)
         try RespellKeys(db: db, schema: schema).take(numbers)
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
-        let (overruled, parking) = (
-            OverruledValues(db: db, now: now), ParkConflict(db: db, now: now)
-        )
+        let overruled = OverruledValues(db: db, now: now)
+        let parking = ParkConflict(db: db, now: now)
         for verdict in accepted {
-            let (ord, id) = try (verdict.value("ord") as Int, verdict.value("id") as String)
+            let ord = try verdict.value("ord") as Int
+            let id = try verdict.value("id") as String
             events += try overruled.keep(fromSet: ord, id: id)
             if !recall.asSent.contains(id) {
                 events += try parking.keepMissing(id: id, ord: ord, in: schema)

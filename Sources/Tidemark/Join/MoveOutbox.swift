@@ -29,7 +29,8 @@ struct MoveOutbox {
 
     /// Moves the outbox, inside the transaction that takes the snapshot in.
     func move() throws -> [SyncEvent] {
-        let (schema, now) = (verdicts.schema, verdicts.now)
+        let schema = verdicts.schema
+        let now = verdicts.now
         let offer = OfferAgain(db: db, schema: schema, header: header, now: now)
         let forgotten = try offer.forgotten(recall)
         var events = try verdicts.settleAll()

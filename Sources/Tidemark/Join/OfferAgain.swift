@@ -206,9 +206,8 @@ struct OfferAgain {
     }
 
     private func outcome(of row: Row) throws -> Outcome {
-        let (before, current) = try (
-            row.value("before") as String?, row.value("current") as String?
-        )
+        let before = try row.value("before") as String?
+        let current = try row.value("current") as String?
         let attributes: String = try row.value("attributes") ?? "{}"
         switch try TidemarkCore.Operation(rawValue: row.value("operation")) {
         case .create:

@@ -14,7 +14,8 @@ struct OldParents {
     ///
     /// What the server had confirmed counts, not what waits on top of it.
     init(noting schema: SyncSchema, in db: Database) throws {
-        (self.db, self.schema) = (db, schema)
+        self.db = db
+        self.schema = schema
         try db.execute(
             sql: """
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_old_parent (

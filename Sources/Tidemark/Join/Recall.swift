@@ -46,7 +46,9 @@ package struct Recall: Sendable {
                 fix: "Nothing was changed. Compare the versions of both sides."
             )
         }
-        (epoch, changeSets, seen) = try (row.value("epoch"), row.value("sets"), row.value("seen"))
+        epoch = try row.value("epoch")
+        changeSets = try row.value("sets")
+        seen = try row.value("seen")
         overruled = try row.value("overruled")
         isAboutOther = known != epoch
         let ids = { (member: String) in
@@ -56,6 +58,7 @@ package struct Recall: Sendable {
                 arguments: [text, "$.\(member)"]
             )
         }
-        (self.known, asSent) = (try ids("known"), try ids("asSent"))
+        self.known = try ids("known")
+        asSent = try ids("asSent")
     }
 }

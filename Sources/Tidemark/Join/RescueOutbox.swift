@@ -106,7 +106,8 @@ struct RescueOutbox {
             let there = Set(try columns(of: table, in: "damaged"))
             let shared = known.filter(there.contains)
             guard !shared.isEmpty else { return try requireAbsent(table) }
-            let (name, list) = (SQLText.name(table), SQLText.names(shared))
+            let name = SQLText.name(table)
+            let list = SQLText.names(shared)
             try db.execute(sql: "DELETE FROM main.\(name)")
             try db.execute(
                 sql:

@@ -83,7 +83,8 @@ enum SnapshotCheck {
     /// Refuses rows of a database with ids that mean other records on this device.
     static func ids(of table: SyncedTable, in database: String, _ db: Database) throws {
         guard table.keyKind == .integer else { return }
-        let (name, key) = (SQLText.name(table.name), SQLText.name(table.key[0]))
+        let name = SQLText.name(table.name)
+        let key = SQLText.name(table.key[0])
         let isTemporary = try Bool.fetchOne(
             db,
             sql: """

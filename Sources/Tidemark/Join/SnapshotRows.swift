@@ -16,7 +16,8 @@ enum SnapshotRows {
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
         let own = table.columns.map(\.name).filter { !unserved.contains($0) }
         let names = difference.wireNames[table.name, default: [:]]
-        let (name, columns) = (SQLText.name(table.name), SQLText.names(own))
+        let name = SQLText.name(table.name)
+        let columns = SQLText.names(own)
         let wire = SQLText.names(own.map { names[$0] ?? $0 })
         // LIMIT -1 keeps SQLite from its bulk transfer, which skips the bookkeeping of deferred
         // references.

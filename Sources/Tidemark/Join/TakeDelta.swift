@@ -121,7 +121,8 @@ struct TakeDelta {
         }
         let others = try expected - staged()
         for table in file.schema.tables {
-            let (name, key) = (SQLText.name(table.name), SQLText.names(table.key))
+            let name = SQLText.name(table.name)
+            let key = SQLText.names(table.key)
             let left = table.key.count == 1 ? key : "(\(key))"
             try db.execute(
                 sql:

@@ -39,8 +39,13 @@ package struct TakeSnapshot {
         now: Date,
         newID: @escaping () -> UUID
     ) {
-        (self.db, self.snapshotPath, self.boundaries) = (db, snapshotPath, boundaries)
-        (self.recall, self.limits, self.now, self.newID) = (recall, limits, now, newID)
+        self.db = db
+        self.snapshotPath = snapshotPath
+        self.boundaries = boundaries
+        self.recall = recall
+        self.limits = limits
+        self.now = now
+        self.newID = newID
     }
 
     /// Takes the snapshot into a file that has the zone's tables, unless that is in another state

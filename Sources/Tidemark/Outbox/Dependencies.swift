@@ -133,7 +133,8 @@ private struct Referred {
     let isKeyHere: Bool
 
     init(_ child: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable) {
-        (self.child, self.reference) = (child, reference)
+        self.child = child
+        self.reference = reference
         isKeyHere = reference.parentColumns == parent.key
     }
 

@@ -38,7 +38,8 @@ struct DivideRecords {
             db,
             sql: "SELECT num, grp, tbl FROM temp.tidemark_division ORDER BY num"
         ).map { row in
-            let (num, group): (Int64, Int64) = try (row.value("num"), row.value("grp"))
+            let num: Int64 = try row.value("num")
+            let group: Int64 = try row.value("grp")
             return (num: num, group: group, table: try row.value("tbl") as String)
         }
         guard records.count > 1 else { return [:] }
@@ -153,9 +154,8 @@ struct DivideRecords {
         var pairs: [(Int64, Int64)] = []
         var passing: Int64 = 0
         for table in schema.tables where present.contains(table.name) {
-            let (old, new) = (
-                RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_")
-            )
+            let old = RowJSON.key(table, prefix: "old_")
+            let new = RowJSON.key(table, prefix: "new_")
             let moved = try Row.fetchAll(
                 db,
                 sql: """
@@ -240,7 +240,8 @@ private struct DisjointSets {
     }
 
     mutating func unite(_ one: Int64, _ other: Int64) {
-        let (low, high) = (root(of: one), root(of: other))
+        let low = root(of: one)
+        let high = root(of: other)
         if low != high { parents[max(low, high)] = min(low, high) }
     }
 }

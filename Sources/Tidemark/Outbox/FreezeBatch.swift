@@ -31,7 +31,8 @@ extension FreezeChangeSets {
         )
         var left = min(bytes, Self.togetherMax)
         while let row = try sizes.next() {
-            let (seq, size) = try (row.value(0) as Int64, row.value(1) as Int)
+            let seq = try row.value(0) as Int64
+            let size = try row.value(1) as Int
             try refuseLargeValues(of: seq, among: sets, longest: row.value(2) ?? 0)
             if size >= Self.longMin {
                 let before = sets.prefix { $0.seq < seq }
@@ -68,11 +69,11 @@ extension FreezeChangeSets {
             arguments: batch.seqs
         )
         let tables = schema.tables + schema.difference.unknownTables
-        let (touched, known) = try (
-            Set(first.map { try $0.value(0) as String }), Set(tables.map(\.name))
-        )
+        let touched = try Set(first.map { try $0.value(0) as String })
+        let known = Set(tables.map(\.name))
         if let row = try first.first(where: { try !known.contains($0.value(0)) }) {
-            let (gone, seq) = try (row.value(0) as String, row.value(1) as Int64)
+            let gone = try row.value(0) as String
+            let seq = try row.value(1) as Int64
             throw TidemarkError(
                 .serverBehind,
                 "The zone has no table \(gone) any more, or not yet.",

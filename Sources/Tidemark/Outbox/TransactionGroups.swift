@@ -122,9 +122,8 @@ struct TransactionGroups {
         let union = "\nUNION ALL "
         let tables = schema.tables.map { table -> String in
             let shadow = SQLText.name("tidemark_capture_\(table.name)")
-            let (old, new) = (
-                RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_")
-            )
+            let old = RowJSON.key(table, prefix: "old_")
+            let new = RowJSON.key(table, prefix: "new_")
             return """
                 SELECT seq, \(SQLText.literal(table.name)) AS tbl,
                     CASE kind WHEN 'insert' THEN \(new) ELSE \(old) END AS key, kind FROM \(shadow)

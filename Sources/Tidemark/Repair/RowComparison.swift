@@ -61,8 +61,10 @@ package struct RowComparison: Sendable {
         acceptsDeletion: Bool = false,
         hasOtherHistory: Bool = false
     ) {
-        (self.limits, self.replaces) = (limits, replaces)
-        (self.acceptsDeletion, self.hasOtherHistory) = (acceptsDeletion, hasOtherHistory)
+        self.limits = limits
+        self.replaces = replaces
+        self.acceptsDeletion = acceptsDeletion
+        self.hasOtherHistory = hasOtherHistory
     }
 
     /// The rounds after which rows are taken from a snapshot; 2^53 rows need 14 at 16 ways.

@@ -43,11 +43,15 @@ package struct DeviceFile: Sendable {
         else {
             throw try Self.noDevice(db)
         }
-        (device, server, zone) = try (row.value("device"), row.value("server"), row.value("zone"))
-        (epoch, contact) = try (row.value("epoch"), row.value("contact"))
+        device = try row.value("device")
+        server = try row.value("server")
+        zone = try row.value("zone")
+        epoch = try row.value("epoch")
+        contact = try row.value("contact")
         overruled = try row.value("overruled")
         fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
-        (fingerprintShape, checked) = try (row.value("fingerprint_shape"), row.value("checked"))
+        fingerprintShape = try row.value("fingerprint_shape")
+        checked = try row.value("checked")
         let revision = try Int64.fetchOne(
             db.cachedStatement(sql: "SELECT revision FROM tidemark_state")
         )
@@ -59,8 +63,10 @@ package struct DeviceFile: Sendable {
             throw TidemarkError.unreadable("The bookkeeping of this device")
         }
         self.revision = revision
-        (served, renames) = try (row.value("schema"), row.value("renames"))
-        (isStale, rebuilt) = try (row.value("stale"), row.value("rebuilt"))
+        served = try row.value("schema")
+        renames = try row.value("renames")
+        isStale = try row.value("stale")
+        rebuilt = try row.value("rebuilt")
         fitted = try (row.value("fitted_local"), row.value("fitted_schema"))
         do {
             tables = try FileSchema(served: served, renames: renames, in: db)

@@ -64,8 +64,10 @@ struct FileSchema: Sendable {
         servedHash: String?,
         isZones: Bool
     ) throws {
-        (self.common, self.problems) = (common, problems)
-        (self.servedHash, self.isZones) = (servedHash, isZones)
+        self.common = common
+        self.problems = problems
+        self.servedHash = servedHash
+        self.isZones = isZones
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         localText = String(

@@ -23,7 +23,8 @@ package final class CommitObserver: TransactionObserver, Sendable {
         /// What the server has told last, and nobody has looked at.
         var hint: Hint?
         /// Whether a commit wakes the waiter, or a hint, or the end of its pause alone.
-        var (wakesWithEdit, wakesWithHint) = (true, false)
+        var wakesWithEdit = true
+        var wakesWithHint = false
     }
 
     private let state = Mutex(State())
@@ -134,7 +135,8 @@ package final class CommitObserver: TransactionObserver, Sendable {
                         return true
                     }
                     state.waiter = continuation
-                    (state.wakesWithEdit, state.wakesWithHint) = (orEdit, orHint)
+                    state.wakesWithEdit = orEdit
+                    state.wakesWithHint = orHint
                     return false
                 }
                 if isDue { continuation.resume() }

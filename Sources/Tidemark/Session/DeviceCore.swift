@@ -64,7 +64,9 @@ package struct DeviceCore: Sendable {
 
         /// Makes a short question.
         package init(device: String, tag: ZoneTag, nothingNew: [UInt8]) {
-            (self.device, self.tag, self.nothingNew) = (device, tag, nothingNew)
+            self.device = device
+            self.tag = tag
+            self.nothingNew = nothingNew
         }
     }
 
@@ -127,10 +129,12 @@ package struct DeviceCore: Sendable {
         let exchange: Exchange
         let member: String
         if isSettled {
-            (exchange, member) = (.settled(laps), #""settled":true,"#)
+            exchange = .settled(laps)
+            member = #""settled":true,"#
         } else {
             let lap = try laps.begin(isRetry: !outgoing.hasFresh, newID: newID, in: db)
-            (exchange, member) = (.lap(lap.next), #""lap":\#(lap.json),"#)
+            exchange = .lap(lap.next)
+            member = #""lap":\#(lap.json),"#
         }
         // Only rows that add up can be confirmed without being seen.
         let takesIds = takesIds && isConfirmed && !sets.isEmpty

@@ -32,7 +32,9 @@ public struct DeviceFileJoin: Sendable {
         environment: SyncEngine.Environment = .system
     ) {
         fetch = { try await transport.snapshot(zone: zone, since: $0, to: $1, progress: $2) }
-        (self.server, self.zone, self.environment) = (server, zone, environment)
+        self.server = server
+        self.zone = zone
+        self.environment = environment
     }
 
     /// Makes a join that takes the rows from this machine, not from a server.
@@ -50,7 +52,9 @@ public struct DeviceFileJoin: Sendable {
         snapshot: @escaping @Sendable (_ path: String) async throws -> Void
     ) {
         fetch = { _, path, _ in try await snapshot(path) }
-        (self.server, self.zone, self.environment) = (server, zone, environment)
+        self.server = server
+        self.zone = zone
+        self.environment = environment
     }
 
     /// Downloads the snapshot and makes the file.
@@ -107,7 +111,8 @@ public struct DeviceFileJoin: Sendable {
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void,
         takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
-        let (snapshot, file) = (scratch.path("snapshot"), scratch.path("file"))
+        let snapshot = scratch.path("snapshot")
+        let file = scratch.path("file")
         try await fetch(base, snapshot, progress)
         let status = try await make(file, isShipped, from: snapshot, takeOver)
         try scratch.place("file", at: path)
@@ -130,7 +135,8 @@ public struct DeviceFileJoin: Sendable {
     ) async throws -> PlainCopy {
         let scratch = try ScratchFolder(for: path, id: environment.newID())
         defer { scratch.remove() }
-        let (snapshot, file) = (scratch.path("snapshot"), scratch.path("file"))
+        let snapshot = scratch.path("snapshot")
+        let file = scratch.path("file")
         // Not the one for beginners, which may be older.
         try await fetch(nil, snapshot, progress)
         let copy = try await makePlain(file, from: snapshot)
@@ -139,7 +145,9 @@ public struct DeviceFileJoin: Sendable {
     }
 
     private func makePlain(_ file: String, from snapshot: String) async throws -> PlainCopy {
-        let (zone, now, newID) = (zone, environment.now(), environment.newID)
+        let zone = zone
+        let now = environment.now()
+        let newID = environment.newID
         do {
             let database = try DatabaseQueue(path: file)
             let copy = try await database.writeWithoutTransaction { db in
@@ -180,7 +188,8 @@ public struct DeviceFileJoin: Sendable {
         where FileManager.default.fileExists(atPath: damaged + suffix) {
             try FileManager.default.copyItem(atPath: damaged + suffix, toPath: copy + suffix)
         }
-        let (now, newID) = (environment.now(), environment.newID)
+        let now = environment.now()
+        let newID = environment.newID
         // What waits may have seen the latest revision.
         let lost = Remembered<[String]>([])
         let status = try await join(path: path, in: scratch, since: nil, progress: progress) { db in
@@ -211,7 +220,9 @@ public struct DeviceFileJoin: Sendable {
         _ takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
         let database = try DatabaseQueue(path: scratch)
-        let (server, zone, newID) = (server, zone, environment.newID)
+        let server = server
+        let zone = zone
+        let newID = environment.newID
         let now = environment.now()
         let status = try await database.writeWithoutTransaction { db in
             try EngineConnection.flushCommits(of: db)

@@ -13,7 +13,9 @@ struct FileState: Hashable, Sendable {
 
     /// Reads the state that a file is in.
     init(_ file: DeviceFile, in db: Database) throws {
-        (device, epoch, revision) = (file.device, file.epoch, file.revision)
+        device = file.device
+        epoch = file.epoch
+        revision = file.revision
         laps = try Laps(db)
     }
 }

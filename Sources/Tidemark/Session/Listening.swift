@@ -20,8 +20,10 @@ final class Listening: Sendable {
         zone: String,
         waking commits: CommitObserver
     ) {
-        (self.database, self.transport) = (database, transport)
-        (self.zone, self.commits) = (zone, commits)
+        self.database = database
+        self.transport = transport
+        self.zone = zone
+        self.commits = commits
     }
 
     /// Listens until the task is cancelled.
@@ -60,7 +62,8 @@ package struct Hint: Hashable, Sendable {
 
     /// Makes a hint.
     package init(end: ZoneRevision, change: PushedChange? = nil) {
-        (self.end, self.change) = (end, change)
+        self.end = end
+        self.change = change
     }
 }
 

@@ -30,7 +30,9 @@ extension SyncEngine {
     /// - Returns: Whether anything was captured.
     @discardableResult
     package func takeOutsideCommits() async throws -> Bool {
-        let (seen, commits, environment) = (versionSeen, commits, environment)
+        let seen = versionSeen
+        let commits = commits
+        let environment = environment
         let (version, isTaken) = try await database.writeWithoutTransaction { db in
             let version = try Int64.fetchOne(db, sql: "PRAGMA data_version")
             guard version != seen else { return (version, false) }

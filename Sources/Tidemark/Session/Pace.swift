@@ -21,7 +21,8 @@ package struct Pace: Sendable {
     /// Makes a pace that pauses for an interval while all is well, and for `first` after the first
     /// failure.
     package init(interval: Duration, first: Duration = .seconds(1)) {
-        (self.interval, self.first) = (interval, first)
+        self.interval = interval
+        self.first = first
     }
 
     /// Notes that a round went well.

@@ -28,7 +28,8 @@ extension SyncRound {
         // Told unasked what is no answer, the device asks.
         if outgoing?.told != nil, error.code == .invalidResponse { return [] }
         if outgoing?.asksShort == true, let outcome = ShortQuestions.Outcome(refusal: error) {
-            (asksShort, shortOutcome) = (false, outcome)
+            asksShort = false
+            shortOutcome = outcome
             return []
         }
         var error = error

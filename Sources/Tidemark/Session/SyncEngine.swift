@@ -46,8 +46,10 @@ public actor SyncEngine {
             process: Int32 = 0,
             isRunning: @escaping @Sendable (Int32) -> Bool = { _ in false }
         ) {
-            (self.now, self.newID) = (now, newID)
-            (self.process, self.isRunning) = (process, isRunning)
+            self.now = now
+            self.newID = newID
+            self.process = process
+            self.isRunning = isRunning
         }
     }
 
@@ -119,11 +121,15 @@ public actor SyncEngine {
         limits: Limits = .standard,
         merge: [String: MergeFunction] = [:]
     ) async throws {
-        (self.database, self.merge, self.zone) = (database, merge, zone)
+        self.database = database
+        self.merge = merge
+        self.zone = zone
         self.transport = try transport ?? HTTPTransport(url: server, credentials: credentials)
-        (self.environment, self.limits) = (environment, limits)
+        self.environment = environment
+        self.limits = limits
         commits = CommitObserver()
-        let (newID, now) = (environment.newID, environment.now)
+        let newID = environment.newID
+        let now = environment.now
         let renames = try renames.sorted { $0.key < $1.key }.map {
             try ColumnRename($0.key, to: $0.value)
         }
@@ -192,7 +198,8 @@ public actor SyncEngine {
         let task = Task {
             _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion), told)
         }
-        (inFlight, isAsking) = (task, told == nil)
+        inFlight = task
+        isAsking = told == nil
         do {
             // Whoever asks from now on has edits that this round has not seen.
             defer { if inFlight == task { inFlight = nil } }
@@ -250,7 +257,9 @@ public actor SyncEngine {
         loop?.cancel()
         listening?.cancel()
         watching?.cancel()
-        (loop, listening, watching) = (nil, nil, nil)
+        loop = nil
+        listening = nil
+        watching = nil
     }
 
     /// Begins to listen to the server, until ``stop()``.
@@ -266,7 +275,8 @@ public actor SyncEngine {
     /// - Returns: The news, if the server has told them.
     package func pause(atMost pause: Duration, canEndEarly: Bool) async -> PushedChange? {
         let start = ContinuousClock.now
-        let (end, rested) = (start + pause, start + Pace.hintGap)
+        let end = start + pause
+        let rested = start + Pace.hintGap
         while !Task.isCancelled {
             await commits.wait(atMost: end - .now, orEdit: canEndEarly, orHint: canEndEarly)
             guard canEndEarly, let hint = commits.takeHint() else { return nil }
@@ -318,7 +328,8 @@ public actor SyncEngine {
     /// - Returns: The fingerprint of the confirmed rows by the books, and that computed from the
     ///   rows; nil where it is not known.
     public func checkRows() async throws -> (expected: Fingerprint?, computed: Fingerprint?) {
-        let (commits, environment) = (commits, environment)
+        let commits = commits
+        let environment = environment
         return try await database.write { db in
             let file = try DeviceFile(db)
             try EngineConnection.prepare(db, schema: file.schema)

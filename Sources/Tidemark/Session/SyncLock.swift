@@ -47,9 +47,8 @@ struct SyncLock: Sendable {
         ),
             try row.value("owner") as String != owner
         {
-            let (process, until) = try (
-                row.value("process") as Int32, Self.date(row.value("until"))
-            )
+            let process = try row.value("process") as Int32
+            let until = try Self.date(row.value("until"))
             let rest = until.timeIntervalSince(now)
             if rest > 0, rest <= Self.lease * 2, environment.isRunning(process) {
                 throw TidemarkError(

@@ -107,7 +107,9 @@ package struct SyncRound: Sendable {
         told: PushedChange? = nil,
         boundaries: @escaping @Sendable () -> KnownTransactions
     ) {
-        (self.purpose, self.asksShort, self.told) = (purpose, asksShort, told)
+        self.purpose = purpose
+        self.asksShort = asksShort
+        self.told = told
         consent = .none
         switch purpose {
         case .sync(let isAccepting): if isAccepting { consent = .given }
@@ -115,8 +117,10 @@ package struct SyncRound: Sendable {
             comparison = RowComparison(limits: limits, replaces: isRepairing)
         }
         core = DeviceCore(limits: limits)
-        (self.limits, self.merge) = (limits, merge)
-        (self.environment, self.boundaries) = (environment, boundaries)
+        self.limits = limits
+        self.merge = merge
+        self.environment = environment
+        self.boundaries = boundaries
         changeSetsMax = limits.changeSetsPerRequestMax
         lock = SyncLock(environment)
     }
@@ -126,7 +130,9 @@ package struct SyncRound: Sendable {
         if isEven {
             // Rows of a rebuilt table can be compared only now that both sides are at one revision.
             guard try DeviceFile(db).rebuilt != nil, !hasCompared else { return .finish }
-            (need, isEven, hasCompared) = (.comparison, false, true)
+            need = .comparison
+            isEven = false
+            hasCompared = true
         }
         try fitIfNeeded(db)
         if let question = try comparisonStep(db) { return .compare(question) }
@@ -237,7 +243,9 @@ package struct SyncRound: Sendable {
             if isEven { try lock.release(db) }
             return []
         }
-        (snapshot.hasMismatch, snapshot.consent, snapshot.asked) = (hasMismatch, consent, asked)
+        snapshot.hasMismatch = hasMismatch
+        snapshot.consent = consent
+        snapshot.asked = asked
         do {
             let applied = try snapshot.take()
             // One that another process has overtaken is dropped, and the server is asked anew.

@@ -45,7 +45,8 @@ struct SyncSession: Sendable {
         } catch {
             // In a task of its own: a cancelled one would write nothing, and others would have to
             // wait until the lock is old.
-            let (last, database) = (round, database)
+            let last = round
+            let database = database
             try await Task {
                 try await database.writeWithoutTransaction { db in
                     var round = last
@@ -129,7 +130,8 @@ struct SyncSession: Sendable {
         let path = FileManager.default.temporaryDirectory
             .appendingPathComponent("tidemark-\(environment.newID().uuidString).sqlite").path
         defer { SnapshotScratch.remove(path) }
-        let (lock, start) = (round.lock, environment.now())
+        let lock = round.lock
+        let start = environment.now()
         let (pieces, arrived) = AsyncStream.makeStream(
             of: Void.self,
             bufferingPolicy: .bufferingNewest(1)

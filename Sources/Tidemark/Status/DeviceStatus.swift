@@ -28,8 +28,12 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     /// Reads the status of a file.
     init(_ db: Database) throws {
         let file = try DeviceFile(db)
-        (server, zone, device) = (file.server, file.zone, file.device)
-        (epoch, revision, lastContact) = (file.epoch, file.revision, file.contact)
+        server = file.server
+        zone = file.zone
+        device = file.device
+        epoch = file.epoch
+        revision = file.revision
+        lastContact = file.contact
         let captured = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_capture") ?? 0
         let queued = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_changeset") ?? 0
         pendingChangeSets = queued + (captured > 0 ? 1 : 0)
@@ -42,6 +46,7 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
                     count(*) FILTER (WHERE kind = 'overruled') FROM tidemark_conflict
                 """
         )
-        (conflicts, overruled) = try (kinds?.value(0) ?? 0, kinds?.value(1) ?? 0)
+        conflicts = try kinds?.value(0) ?? 0
+        overruled = try kinds?.value(1) ?? 0
     }
 }

@@ -6,7 +6,9 @@ struct ContentRange: Hashable {
 
     /// Everything of a file from one byte on.
     init(from first: Int64, of total: Int64) {
-        (self.first, last, self.total) = (first, total - 1, total)
+        self.first = first
+        last = total - 1
+        self.total = total
     }
 
     /// Reads a header; nil when it says anything else, or what cannot be.
@@ -19,7 +21,9 @@ struct ContentRange: Hashable {
             let total = numbers[2], first <= last, last < total,
             header.hasSuffix("-\(last)/\(total)")
         else { return nil }
-        (self.first, self.last, self.total) = (first, last, total)
+        self.first = first
+        self.last = last
+        self.total = total
     }
 
     private static func number(_ digits: Substring) -> Int64? {

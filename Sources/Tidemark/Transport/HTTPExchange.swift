@@ -68,7 +68,8 @@ struct HTTPExchange: Sendable {
                 guard response.status == .unauthorized, !isLast else { throw refusal }
                 let fresh = try await credentials.token(for: .refused)
                 guard let fresh, fresh != token else { throw refusal }
-                (token, isLast) = (fresh, true)
+                token = fresh
+                isLast = true
             }
         } catch let error as TidemarkError {
             throw error

@@ -13,7 +13,8 @@ struct PartFile: Sendable {
     /// Opens the part, empty.
     init(path: String) async throws {
         let part = path + ".part"
-        (self.path, self.part) = (path, part)
+        self.path = path
+        self.part = part
         handle = try await blocking {
             // The rows are nobody else's to read, in a folder like /tmp either.
             let descriptor = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)

@@ -24,7 +24,9 @@ final class SnapshotIntake {
     private var gunzip: Gunzip
 
     init(address: ServerAddress, file: PartFile, bytesMax: Int) {
-        (self.address, self.file, self.bytesMax) = (address, file, bytesMax)
+        self.address = address
+        self.file = file
+        self.bytesMax = bytesMax
         gunzip = Gunzip(bytesMax: bytesMax)
     }
 

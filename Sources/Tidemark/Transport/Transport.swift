@@ -115,6 +115,8 @@ public struct PushedChange: Hashable, Sendable {
 
     /// Makes a change.
     public init(end: ZoneRevision, since: ZoneTag, answer: [UInt8]) {
-        (self.end, self.since, self.answer) = (end, since, answer)
+        self.end = end
+        self.since = since
+        self.answer = answer
     }
 }

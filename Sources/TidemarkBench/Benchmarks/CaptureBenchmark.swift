@@ -22,7 +22,8 @@ enum CaptureBenchmark: Benchmark {
 
     private static func job(_ sql: String, _ setting: BenchSetting) async throws -> BenchJob {
         let place = try await Workplace(setting, rows: setting.rows)
-        let (captured, plain) = (try await place.join(), place.path())
+        let captured = try await place.join()
+        let plain = place.path()
         try Items.make(setting.rows, at: plain)
         let least = try LeastCapture.allCases.map { capture in
             let path = try place.copy(of: plain)

@@ -13,7 +13,8 @@ enum CatchUpBenchmark: Benchmark {
         -> @Sendable () async throws -> Sample
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
-        let (rows, zone) = (setting.rows, Workplace.Zone(rows: setting.rows))
+        let rows = setting.rows
+        let zone = Workplace.Zone(rows: setting.rows)
         let few = Set([10, 1_000]).filter { $0 <= rows }.sorted().map { count in
             BenchCase(
                 "\(count) of \(rows) rows behind, in change sets",
@@ -21,7 +22,8 @@ enum CatchUpBenchmark: Benchmark {
                 against: "UPDATE FROM json_each, in one transaction"
             ) {
                 try await job(setting, zone, behind: count) { place, writer in
-                    let (json, plain) = (try changed(count, in: writer), place.path())
+                    let json = try changed(count, in: writer)
+                    let plain = place.path()
                     try Items.make(rows, at: plain)
                     return { try update(json, in: place.copy(of: plain)) }
                 }

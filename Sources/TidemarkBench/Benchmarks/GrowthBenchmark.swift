@@ -34,7 +34,8 @@ enum GrowthBenchmark: Benchmark {
             var item = BenchCase("\(name), \(point.value) \(point.axis.rawValue)") {
                 try await job(setting, zone)
             }
-            (item.curve, item.point) = (name, point)
+            item.curve = name
+            item.point = point
             return item
         }
     }

@@ -44,7 +44,8 @@ enum JoinBenchmark: Benchmark {
         let digest = try await place.digest()
         return BenchJob(
             ours: { way in
-                let (transport, path) = (try place.transport(way), place.path())
+                let transport = try place.transport(way)
+                let path = place.path()
                 let sample = try await place.counting({ transport.requests }) {
                     try await Sample.time { try await place.join(at: path, over: transport) }
                 }

@@ -43,7 +43,8 @@ enum KeysBenchmark: Benchmark {
         _ count: Int,
         _ setting: BenchSetting
     ) async throws -> BenchJob {
-        let (keys, level) = (RandomKeys(count), message.level)
+        let keys = RandomKeys(count)
+        let level = message.level
         let text = try await bytes(of: message, with: keys, setting)
         let raw = keys.replaced(in: text) { $0 }
         let none = keys.replaced(in: text) { _ in [] }.message

@@ -72,7 +72,8 @@ enum MemoryBenchmark: Benchmark {
         if job == .pushAgain { server.loseAnswer() }
         server.process.status.resetPeak()
         let idle = server.process.status.residentBytes
-        var (sample, devicePeak) = (Sample(seconds: 0), Int?.none)
+        var sample = Sample(seconds: 0)
+        var devicePeak = Int?.none
         sample.wire = try await server.wire {
             let start = ContinuousClock.now
             var isDone = false

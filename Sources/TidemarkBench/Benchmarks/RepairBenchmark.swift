@@ -25,7 +25,8 @@ enum RepairBenchmark: Benchmark {
 
     private static func job(_ count: Int, _ setting: BenchSetting) async throws -> BenchJob {
         let place = try await Workplace(setting, rows: setting.rows)
-        let (path, digest) = (try await place.join(), try await place.digest())
+        let path = try await place.join()
+        let digest = try await place.digest()
         let devices = (
             direct: try await place.device(at: path),
             counted: try await place.device(at: path, .counted)

@@ -40,7 +40,8 @@ struct BehindDevice: Sendable {
         }
         self.way = way
         place = try await Workplace(setting, zone)
-        (template, writer) = (try await place.join(), try await place.join())
+        template = try await place.join()
+        writer = try await place.join()
         let base = try await place.digest().revision
         let device = try await place.device(at: writer)
         for round in changes {
@@ -49,7 +50,8 @@ struct BehindDevice: Sendable {
         }
         try device.close()
         let digest = try await place.digest()
-        (self.base, self.digest) = (base, digest)
+        self.base = base
+        self.digest = digest
         let count = Int64(changes.joined().count)
         try Agreement.require(digest.revision == base + count) {
             "\(count) change sets led from revision \(base) to \(digest.revision)"
@@ -74,7 +76,8 @@ struct BehindDevice: Sendable {
     /// which ``TidemarkCore/Limits/deltaBytesMin`` bounds, and little else.
     func missedBytes() async throws -> Int {
         let transport = try place.transport()
-        var (head, bytes) = (Head(maxRevision: base, more: true), 0)
+        var head = Head(maxRevision: base, more: true)
+        var bytes = 0
         while head.more {
             let question = #"{"maxRevision":\#(head.maxRevision)}"#
             let answer = try await transport.sync(zone: "main", body: Array(question.utf8))

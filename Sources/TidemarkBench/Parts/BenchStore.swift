@@ -24,7 +24,9 @@ struct BenchStore: Sendable {
         }
         let database = try BenchDatabase(on: server)
         var options = PostgresStore.Options(address: database.address, newEpoch: RandomID.uuid())
-        (options.filePath, options.zones, options.limits) = (path, zones, limits)
+        options.filePath = path
+        options.zones = zones
+        options.limits = limits
         let store = try await PostgresStore(options)
         service = store
         close = {

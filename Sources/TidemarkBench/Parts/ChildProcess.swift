@@ -18,7 +18,8 @@ final class ChildProcess: @unchecked Sendable {
         let output = Pipe()
         let (lines, says) = AsyncStream.makeStream(of: String.self)
         let (ends, ended) = AsyncStream.makeStream(of: Int32.self)
-        (self.lines, self.ends) = (lines, ends)
+        self.lines = lines
+        self.ends = ends
         process.executableURL = try Self.tidemark()
         process.arguments = arguments
         process.standardInput = FileHandle.nullDevice

@@ -8,7 +8,8 @@ final class CountingTransport: Transport {
     private let count = Mutex(Count())
 
     private struct Count {
-        var (requests, snapshots) = (0, 0)
+        var requests = 0
+        var snapshots = 0
         var lastBody: [UInt8] = []
     }
 

@@ -15,14 +15,14 @@ struct LeastPush {
 
     /// Makes both files, and new rows in the device's.
     init(_ count: Int, in size: Int, at paths: (device: String, server: String)) throws {
-        (self.count, self.size) = (count, size)
+        self.count = count
+        self.size = size
         for path in [paths.device, paths.server] {
             try Items.make(0, at: path)
             try LeastCapture.rows.add(to: path)
         }
-        (device, server) = (
-            try DatabaseQueue(path: paths.device), try DatabaseQueue(path: paths.server)
-        )
+        device = try DatabaseQueue(path: paths.device)
+        server = try DatabaseQueue(path: paths.server)
         for side in [device, server] {
             try side.writeWithoutTransaction { db in
                 try db.execute(

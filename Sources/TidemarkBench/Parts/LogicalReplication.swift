@@ -16,9 +16,8 @@ final class LogicalReplication: Sendable {
     init(on server: String, rows: Int) throws {
         source = try BenchDatabase(on: server)
         target = try BenchDatabase(on: server)
-        let (from, to) = (
-            try PostgresConnection(source.address), try PostgresConnection(target.address)
-        )
+        let from = try PostgresConnection(source.address)
+        let to = try PostgresConnection(target.address)
         for pg in [from, to] {
             try pg.execute(
                 """
@@ -50,10 +49,10 @@ final class LogicalReplication: Sendable {
     }
 
     private func follow() throws -> Double {
-        let (from, to) = (
-            try PostgresConnection(source.address), try PostgresConnection(target.address)
-        )
-        let (mark, look) = (RandomID.text(), "SELECT mark FROM item WHERE id = 1")
+        let from = try PostgresConnection(source.address)
+        let to = try PostgresConnection(target.address)
+        let mark = RandomID.text()
+        let look = "SELECT mark FROM item WHERE id = 1"
         let change = "UPDATE item SET mark = $1 WHERE id = 1"
         // Both statements are prepared before the time counts.
         try from.query(change, [RandomID.text()])

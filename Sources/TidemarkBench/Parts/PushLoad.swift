@@ -75,7 +75,8 @@ struct PushLoad {
     private func push(_ client: Int, over connections: HTTPClient) async throws -> [Double] {
         // A device of a run of its own: nobody else's retry.
         let device = RandomID.text()
-        var (times, revision) = ([Double](), known)
+        var times = [Double]()
+        var revision = known
         for number in 1...count {
             let id = RandomID.text()
             // At most one revision of the others', so that the answers stay small.

@@ -30,7 +30,9 @@ struct RandomKeys: Sendable {
         in message: [UInt8],
         by other: ([UInt8]) -> [UInt8]
     ) -> (message: [UInt8], count: Int) {
-        var (result, count, index) = ([UInt8](), 0, 0)
+        var result = [UInt8]()
+        var count = 0
+        var index = 0
         result.reserveCapacity(message.count)
         while index < message.count {
             let end = index + Self.textLength
@@ -38,7 +40,8 @@ struct RandomKeys: Sendable {
                 let key = bytes[Array(message[index..<end])]
             {
                 result += other(key)
-                (count, index) = (count + 1, end)
+                count = count + 1
+                index = end
             } else {
                 result.append(message[index])
                 index += 1

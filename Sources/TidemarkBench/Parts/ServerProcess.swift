@@ -36,7 +36,8 @@ final class ServerProcess: Sendable {
 
     /// What goes over the counted wire while something is done.
     func wire(_ work: () async throws -> Void) async throws -> Sample.Wire {
-        let (before, asked) = (relay.traffic, try await requests())
+        let before = relay.traffic
+        let asked = try await requests()
         try await work()
         let now = relay.traffic
         return Sample.Wire(requests: try await requests() - asked, from: before, to: now)

@@ -113,7 +113,8 @@ final class Workplace: Sendable {
         _ requests: () -> Int = { 0 },
         _ work: () async throws -> Sample
     ) async throws -> Sample {
-        let (before, asked) = (relay.traffic, requests())
+        let before = relay.traffic
+        let asked = requests()
         var sample = try await work()
         let count = requests() - asked
         sample.wire = Sample.Wire(requests: count, from: before, to: relay.traffic)

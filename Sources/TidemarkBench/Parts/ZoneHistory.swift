@@ -31,7 +31,8 @@ struct ZoneHistory {
 
     /// The n-th change of all; what it builds on is the one before of the same row.
     private func changeSet(_ number: Int) -> String {
-        let (id, base) = (1 + (number - 1) % rows, max(1, 1 + number - rows))
+        let id = 1 + (number - 1) % rows
+        let base = max(1, 1 + number - rows)
         return """
             {"id":"\(RandomID.text())","item":{"update":[\(id)],"attributes":\
             {"\(id)":{"amount":\(number),"revision":\(base)}}}}

@@ -66,7 +66,8 @@ package enum GrowthPlots {
 
     /// A power of ten in the largest unit of which it has one.
     private static func decimal(_ number: Double, _ units: [String]) -> String {
-        var (number, units) = (number, units[...])
+        var number = number
+        var units = units[...]
         while number > 999, units.count > 1 {
             number /= 1_000
             units.removeFirst()
@@ -76,7 +77,8 @@ package enum GrowthPlots {
 
     /// 10000 as 10,000.
     private static func count(_ number: Double) -> String {
-        var (digits, text) = (Array(String(Int(number))), "")
+        var digits = Array(String(Int(number)))
+        var text = ""
         while digits.count > 3 {
             text = "," + String(digits.suffix(3)) + text
             digits.removeLast(3)

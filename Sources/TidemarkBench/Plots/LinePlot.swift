@@ -85,7 +85,8 @@ struct LinePlot {
     }
 
     private func grid(_ x: LogAxis, _ y: LogAxis) -> String {
-        let (least, most) = (n(left), n(width - right))
+        let least = n(left)
+        let most = n(width - right)
         let rows = y.ticks.map { value in
             let place = y.place(value)
             return """
@@ -111,7 +112,8 @@ struct LinePlot {
         let points = curves[index].points
         let middle = points.map { "\(n(x.place($0.x))),\(n(y.place($0.y.median)))" }
         let marks = points.map { point in
-            let (across, down) = (n(x.place(point.x)), n(y.place(point.y.median)))
+            let across = n(x.place(point.x))
+            let down = n(y.place(point.y.median))
             return """
                 <line class="ends l\(colour)" x1="\(across)" x2="\(across)" \
                 y1="\(n(y.place(point.y.min)))" y2="\(n(y.place(point.y.max)))"/>

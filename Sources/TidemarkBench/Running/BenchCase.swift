@@ -43,7 +43,9 @@ package struct BenchCase: Sendable {
         against ceilingName: String = "",
         prepare: @escaping @Sendable () async throws -> BenchJob
     ) {
-        (self.name, self.goal, self.ceilingName) = (name, goal, ceilingName)
+        self.name = name
+        self.goal = goal
+        self.ceilingName = ceilingName
         self.prepare = prepare
     }
 }
@@ -72,7 +74,9 @@ package struct BenchJob: Sendable {
         ceiling: (@Sendable () async throws -> Sample)? = nil,
         finish: @escaping @Sendable () async throws -> Void = {}
     ) {
-        (self.ours, self.ceiling, self.finish) = (ours, ceiling, finish)
+        self.ours = ours
+        self.ceiling = ceiling
+        self.finish = finish
     }
 
     /// The same job, which after each timed run also says how many seconds something else takes.

@@ -46,29 +46,39 @@ package struct BenchResult: Sendable, Encodable {
         wire: Sample.Wire?,
         memory: Int?
     ) {
-        (self.benchmark, name, store) = (benchmark, item.name, setting.store)
-        (rows, ceiling, peakMemory) = (setting.rows, item.ceilingName, memory)
-        (self.wire, curve, point) = (wire, item.curve, item.point)
-        let (mine, its) = (
-            Spread(ours.map(\.seconds)),
-            ceilings.isEmpty ? nil : Spread(ceilings.map(\.seconds))
-        )
-        (seconds, ceilingSeconds) = (mine, its)
+        self.benchmark = benchmark
+        name = item.name
+        store = setting.store
+        rows = setting.rows
+        ceiling = item.ceilingName
+        peakMemory = memory
+        self.wire = wire
+        curve = item.curve
+        point = item.point
+        let mine = Spread(ours.map(\.seconds))
+        let its = ceilings.isEmpty ? nil : Spread(ceilings.map(\.seconds))
+        seconds = mine
+        ceilingSeconds = its
         let ratio = its.map { $0.median / max(mine.median, .ulpOfOne) }
         let figures = Figure.medians(of: ours)
-        (self.ratio, self.figures) = (ratio, figures)
-        let (parts, theirs) = (ours.flatMap(\.latencies), ceilings.flatMap(\.latencies))
+        self.ratio = ratio
+        self.figures = figures
+        let parts = ours.flatMap(\.latencies)
+        let theirs = ceilings.flatMap(\.latencies)
         p50 = Spread.percentile(0.5, of: parts)
         p99 = Spread.percentile(0.99, of: parts)
         ceilingP50 = Spread.percentile(0.5, of: theirs)
         ceilingP99 = Spread.percentile(0.99, of: theirs)
         switch item.goal {
         case .speed(let wanted):
-            (goal, isMet) = ("speed ≥ \(wanted)", ratio.map { $0 >= wanted })
+            goal = "speed ≥ \(wanted)"
+            isMet = ratio.map { $0 >= wanted }
         case .time(let wanted):
-            (goal, isMet) = ("time ≤ \(wanted)", ratio.map { 1 / $0 <= wanted })
+            goal = "time ≤ \(wanted)"
+            isMet = ratio.map { 1 / $0 <= wanted }
         case .bytes(let wanted):
-            (goal, isMet) = ("bytes ≤ \(wanted)", wire.map { $0.bytesUp + $0.bytesDown <= wanted })
+            goal = "bytes ≤ \(wanted)"
+            isMet = wire.map { $0.bytesUp + $0.bytesDown <= wanted }
         case .atMost(let wanted, let unit, let names):
             let found = figures.filter { names.contains($0.name) }
             goal = "\(names.joined(separator: ", ")) ≤ \(unit.text(wanted))"

@@ -15,7 +15,9 @@ package struct BenchRunner: Sendable {
     ) {
         // A server makes it when it opens its file; here devices' files are opened first.
         StatementJournals.keepInMemory
-        (self.rounds, self.setting, self.progress) = (rounds, setting, progress)
+        self.rounds = rounds
+        self.setting = setting
+        self.progress = progress
     }
 
     /// Every benchmark there is, in the order in which they run.
@@ -50,7 +52,8 @@ package struct BenchRunner: Sendable {
         _ item: BenchCase,
         of benchmark: String
     ) async throws -> BenchResult {
-        var (ours, ceilings) = ([Sample](), [Sample]())
+        var ours = [Sample]()
+        var ceilings = [Sample]()
         ProcessStatus.own.resetPeak()
         for round in 1...rounds {
             progress("\(benchmark): \(item.name), \(round) of \(rounds)")

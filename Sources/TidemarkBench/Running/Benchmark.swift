@@ -31,7 +31,9 @@ package struct BenchSetting: Sendable {
 
     /// Makes a setting.
     package init(rows: Int, postgres: String?, folder: String) {
-        (self.rows, self.postgres, self.folder) = (rows, postgres, folder)
+        self.rows = rows
+        self.postgres = postgres
+        self.folder = folder
     }
 
     /// The name of the store, for people.

@@ -18,7 +18,9 @@ package struct Figure: Hashable, Sendable, Encodable {
 
     /// Makes a figure.
     init(_ name: String, _ value: Double, _ unit: Unit) {
-        (self.name, self.value, self.unit) = (name, value, unit)
+        self.name = name
+        self.value = value
+        self.unit = unit
     }
 }
 

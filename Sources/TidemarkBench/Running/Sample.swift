@@ -21,7 +21,9 @@ package struct Sample: Sendable {
 
     /// Makes a sample.
     package init(seconds: Double, latencies: [Double] = [], wire: Wire? = nil) {
-        (self.seconds, self.latencies, self.wire) = (seconds, latencies, wire)
+        self.seconds = seconds
+        self.latencies = latencies
+        self.wire = wire
     }
 
     /// Times a job.

@@ -14,7 +14,8 @@ package struct Spread: Hashable, Sendable, Encodable {
         median =
             sorted.count.isMultiple(of: 2)
             ? (sorted[middle - 1] + sorted[middle]) / 2 : sorted[middle]
-        (min, max) = (sorted[0], sorted[sorted.count - 1])
+        min = sorted[0]
+        max = sorted[sorted.count - 1]
     }
 
     /// The number below which a part of them lies, by rank.

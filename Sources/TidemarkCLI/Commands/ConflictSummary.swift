@@ -109,9 +109,8 @@ struct ConflictSummary {
     static func line(of conflicts: [Conflict]) -> String? {
         let records = conflicts.reduce(0) { $0 + $1.records.count }
         guard conflicts.count > 1 || records > wholeMax else { return nil }
-        let (refused, overruled) = (
-            conflicts.filter { $0.kind == .refused }, conflicts.filter { $0.kind == .overruled }
-        )
+        let refused = conflicts.filter { $0.kind == .refused }
+        let overruled = conflicts.filter { $0.kind == .overruled }
         var parts: [String] = []
         if !refused.isEmpty {
             parts.append(

@@ -164,7 +164,11 @@ extension Device {
 
         private func report(_ events: [SyncEvent], _ before: DeviceStatus, _ after: DeviceStatus) {
             var parts = ["revision \(before.revision) -> \(after.revision)"]
-            var (sent, records, taken, identities, repaired) = (0, 0, nil as Int?, 0, 0)
+            var sent = 0
+            var records = 0
+            var taken = nil as Int?
+            var identities = 0
+            var repaired = 0
             for event in events {
                 if case .sent(let count) = event { sent += count }
                 if case .remoteChanges(_, let count) = event { records += count }

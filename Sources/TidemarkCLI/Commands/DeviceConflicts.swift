@@ -107,9 +107,8 @@ extension Device {
             let summary = ConflictSummary(conflict, all: all)
             for record in summary.shown {
                 Terminal.line("  \(record.table) \(record.key)")
-                let (lost, stands) = (
-                    try Self.columns(record.mine), try Self.columns(record.theirs)
-                )
+                let lost = try Self.columns(record.mine)
+                let stands = try Self.columns(record.theirs)
                 let rows = (lost ?? [:]).keys.sorted().map { name in
                     [
                         "    \(name)", lost?[name] ?? "",

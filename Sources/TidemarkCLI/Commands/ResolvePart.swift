@@ -22,7 +22,8 @@ struct ResolvePart {
         except: [String] = [],
         merged: [MergedRecord] = []
     ) throws {
-        (self.conflict, self.merged) = (conflict, merged)
+        self.conflict = conflict
+        self.merged = merged
         let records = conflict.records.filter { $0.operation != "unchanged" }
         let named = try Set((only + except).map { try Self.record($0, among: records) })
         let decided = records.filter { only.isEmpty ? !named.contains($0) : named.contains($0) }

@@ -264,10 +264,12 @@ struct Serve: AsyncParsableCommand {
         var options = PostgresStore.Options(address: store, newEpoch: UUID())
         options.filePath = try file.map { try Self.existing($0) }
         options.schemaSQL = try schema.map { try Self.text(of: $0) }
-        (options.policies, options.limits) = (try policies.read(), limits)
+        options.policies = try policies.read()
+        options.limits = limits
         options.logger = logger
         if !zone.isEmpty { options.zones = zone }
-        (options.adopts, options.zoneColumn) = (adopt, zoneColumn)
+        options.adopts = adopt
+        options.zoneColumn = zoneColumn
         options.isRestored = restored
         options.excluding = Set(exclude)
         if let redis = try redis.map(RedisAddress.init) {

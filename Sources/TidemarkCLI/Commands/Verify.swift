@@ -106,15 +106,20 @@ struct Verify: AsyncParsableCommand {
         do {
             let found = try await device.engine.verify(repairing: repair)
             let status = try await device.engine.status()
-            (report.isServerReached, report.server) = (true, found.fingerprint)
-            (report.revision, report.records) = (status.revision, found.records)
-            (report.roundTrips, report.bytesSent) = (found.roundTrips, found.bytesSent)
-            (report.bytesReceived, report.conflicts) = (found.bytesReceived, status.conflicts)
+            report.isServerReached = true
+            report.server = found.fingerprint
+            report.revision = status.revision
+            report.records = found.records
+            report.roundTrips = found.roundTrips
+            report.bytesSent = found.bytesSent
+            report.bytesReceived = found.bytesReceived
+            report.conflicts = status.conflicts
             report.isRepaired = repair
             if !repair || found.records.isEmpty {
                 // What was new has been taken in meanwhile: all three are of one revision.
                 let now = try await device.engine.checkRows()
-                (report.expected, report.computed) = (now.expected, now.computed)
+                report.expected = now.expected
+                report.computed = now.computed
             }
         } catch let error as TidemarkError where error.code == .unreachable {
             if !json { Terminal.note("tidemark: \(error.message)") }

@@ -54,8 +54,12 @@ public struct KeyRange: Hashable, Sendable, Codable {
         fingerprint: Fingerprint = .none,
         send: Bool? = nil
     ) {
-        (self.table, self.from, self.to) = (table, from, to)
-        (self.rows, self.fingerprint, self.send) = (rows, fingerprint, send)
+        self.table = table
+        self.from = from
+        self.to = to
+        self.rows = rows
+        self.fingerprint = fingerprint
+        self.send = send
     }
 }
 
@@ -92,7 +96,10 @@ public struct ComparisonRequest: Hashable, Sendable, Codable {
         recompute: Bool,
         ranges: [KeyRange]
     ) {
-        (self.epoch, self.schema, self.revision) = (epoch, schema, revision)
-        (self.recompute, self.ranges) = (recompute, ranges)
+        self.epoch = epoch
+        self.schema = schema
+        self.revision = revision
+        self.recompute = recompute
+        self.ranges = ranges
     }
 }

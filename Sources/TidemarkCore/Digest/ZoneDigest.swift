@@ -14,7 +14,9 @@ public struct ZoneDigest: Codable, Hashable, Sendable {
 
         /// Makes a table's digest.
         public init(table: String, rows: Int, hash: String) {
-            (self.table, self.rows, self.hash) = (table, rows, hash)
+            self.table = table
+            self.rows = rows
+            self.hash = hash
         }
     }
 
@@ -29,6 +31,9 @@ public struct ZoneDigest: Codable, Hashable, Sendable {
 
     /// Makes a zone's digest.
     public init(zone: String, revision: Int64, tables: [Table], hash: String) {
-        (self.zone, self.revision, self.tables, self.hash) = (zone, revision, tables, hash)
+        self.zone = zone
+        self.revision = revision
+        self.tables = tables
+        self.hash = hash
     }
 }

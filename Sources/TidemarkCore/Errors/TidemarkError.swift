@@ -42,8 +42,11 @@ public struct TidemarkError: Error, Hashable, Sendable {
             key: String? = nil,
             column: String? = nil
         ) {
-            (self.changeSet, self.id, self.table) = (changeSet, id, table)
-            (self.key, self.column) = (key, column)
+            self.changeSet = changeSet
+            self.id = id
+            self.table = table
+            self.key = key
+            self.column = column
         }
     }
 
@@ -62,7 +65,10 @@ public struct TidemarkError: Error, Hashable, Sendable {
 
     /// Makes an error.
     public init(_ code: ErrorCode, _ message: String, fix: String, place: Place = Place()) {
-        (self.code, self.message, self.fix, self.place) = (code, message, fix, place)
+        self.code = code
+        self.message = message
+        self.fix = fix
+        self.place = place
     }
 
     /// What the receiver does: derived from the code, so that the two cannot disagree.

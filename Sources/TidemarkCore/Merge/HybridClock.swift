@@ -57,7 +57,8 @@ public struct Stamp: Hashable, Sendable, Comparable {
 
     /// Makes a stamp.
     public init(time: Int64 = 0, device: String? = nil) {
-        (self.time, self.device) = (time, device)
+        self.time = time
+        self.device = device
     }
 
     /// Earlier, or at the same time by a device whose id comes first.

@@ -19,7 +19,9 @@ public struct UnseenChange: Hashable, Sendable {
 
     /// Makes a change.
     public init(operation: Operation, columns: Set<String>, stamp: Stamp = Stamp()) {
-        (self.operation, self.columns, self.stamp) = (operation, columns, stamp)
+        self.operation = operation
+        self.columns = columns
+        self.stamp = stamp
     }
 
     /// What the author has missed of a record's changes since the base, oldest first.
@@ -32,7 +34,9 @@ public struct UnseenChange: Hashable, Sendable {
         of history: [(change: UnseenChange, isSeen: Bool)],
         columns: Set<String>
     ) -> [UnseenChange] {
-        var (missed, replaced, isJoined) = ([UnseenChange](), Set<String>(), false)
+        var missed = [UnseenChange]()
+        var replaced = Set<String>()
+        var isJoined = false
         for (change, isSeen) in history.reversed() {
             if isSeen {
                 // Nothing is left of what was there before the author made or deleted the record.
@@ -88,9 +92,14 @@ public struct Contention: Hashable, Sendable {
         stamp: Stamp = Stamp(),
         isCascade: Bool = false
     ) {
-        (self.table, self.key, self.operation) = (table, key, operation)
-        (self.differingColumns, self.unseen, self.exists) = (differingColumns, unseen, exists)
-        (self.stamp, self.isCascade) = (stamp, isCascade)
+        self.table = table
+        self.key = key
+        self.operation = operation
+        self.differingColumns = differingColumns
+        self.unseen = unseen
+        self.exists = exists
+        self.stamp = stamp
+        self.isCascade = isCascade
     }
 
     /// The columns that updates set since the base.

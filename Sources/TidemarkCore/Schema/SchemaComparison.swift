@@ -11,8 +11,10 @@ public struct SchemaComparison: Hashable, Sendable {
     ///
     /// `renames` are those that the app declares; the zone's own are in `served`.
     public init(local: [SyncedTable], served: SyncSchema, renames: [ColumnRename] = []) {
-        var (tables, problems) = ([SyncedTable](), [TidemarkError]())
-        var (difference, history) = (SchemaDifference(), SchemaHistory())
+        var tables = [SyncedTable]()
+        var problems = [TidemarkError]()
+        var difference = SchemaDifference()
+        var history = SchemaHistory()
         let names = Set(local.map(\.name))
         for table in local {
             guard let zone = served.byName[table.name] else {
@@ -55,7 +57,9 @@ private struct TablePair {
     private let zone: SyncSchema
 
     init(local: SyncedTable, served: SyncedTable, all: SyncSchema, renames: [ColumnRename]) {
-        (self.local, self.served, zone) = (local, served, all)
+        self.local = local
+        self.served = served
+        zone = all
         let former = all.history.renames[local.name, default: [:]]
         let declared = renames.filter { $0.table == local.name }.map { ($0.old, $0.new) }
         let names = ColumnNames(
@@ -70,7 +74,8 @@ private struct TablePair {
                 (localNames[name] ?? name, value)
             }
         )
-        (self.localNames, aliases) = (localNames, names.aliases(localNames, former: former))
+        self.localNames = localNames
+        aliases = names.aliases(localNames, former: former)
     }
 
     var wireNames: [String: String] {
@@ -208,7 +213,8 @@ private struct ColumnNames {
     private let neighbours: [String: Set<String>]
 
     init(here: Set<String>, there: Set<String>, renames: [(String, String)]) {
-        (self.here, self.there) = (here, there)
+        self.here = here
+        self.there = there
         var neighbours: [String: Set<String>] = [:]
         for (old, new) in renames {
             neighbours[old, default: []].insert(new)
@@ -247,7 +253,9 @@ private struct ColumnNames {
 
     /// The columns that a name leads to, nearest first; a name that is a column's leads no further.
     private func reached(from name: String) -> [String] {
-        var (seen, next, columns) = (Set([name]), [name], [String]())
+        var seen = Set([name])
+        var next = [name]
+        var columns = [String]()
         while !next.isEmpty {
             let found = Set(next.flatMap { neighbours[$0, default: []] }).subtracting(seen).sorted()
             seen.formUnion(found)

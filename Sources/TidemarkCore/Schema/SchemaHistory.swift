@@ -17,7 +17,8 @@ public struct SchemaHistory: Hashable, Sendable {
     /// Makes a history.
     public init(fills: [String: [String: String]] = [:], renames: [String: [String: String]] = [:])
     {
-        (self.fills, self.renames) = (fills, renames)
+        self.fills = fills
+        self.renames = renames
     }
 }
 
@@ -32,14 +33,17 @@ public struct ColumnRename: Hashable, Sendable {
 
     /// Makes a rename.
     public init(table: String, old: String, new: String) {
-        (self.table, self.old, self.new) = (table, old, new)
+        self.table = table
+        self.old = old
+        self.new = new
     }
 
     /// Reads `notes.body`, `notes.text`.
     ///
     /// - Throws: ``TidemarkError`` with `invalidArgument` when they are not columns of one table.
     public init(_ old: String, to new: String) throws(TidemarkError) {
-        let (before, now) = (old.split(separator: "."), new.split(separator: "."))
+        let before = old.split(separator: ".")
+        let now = new.split(separator: ".")
         guard before.count == 2, now.count == 2, before[0] == now[0], before[1] != now[1] else {
             throw TidemarkError(
                 .invalidArgument,

@@ -11,7 +11,10 @@ public struct SchemaProblem: Hashable, Sendable {
 
     /// Makes a problem.
     public init(table: String, column: String? = nil, reason: String, cure: String) {
-        (self.table, self.column, self.reason, self.cure) = (table, column, reason, cure)
+        self.table = table
+        self.column = column
+        self.reason = reason
+        self.cure = cure
     }
 
     /// A new column that is called as another one was, which old apps still mean by the name.

@@ -20,7 +20,9 @@ public struct SyncSchema: Hashable, Sendable {
     ) {
         self.tables = Self.parentsFirst(tables)
         self.byName = Dictionary(uniqueKeysWithValues: tables.map { ($0.name, $0) })
-        (self.policies, self.history, self.difference) = (policies, history, difference)
+        self.policies = policies
+        self.history = history
+        self.difference = difference
     }
 
     /// The conflict policy of a table.

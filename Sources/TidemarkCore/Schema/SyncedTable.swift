@@ -18,8 +18,10 @@ public struct SyncedTable: Hashable, Sendable, Codable {
 
         /// Makes a column.
         public init(name: String, type: String, isNotNull: Bool, defaultSQL: String?) {
-            (self.name, self.type) = (name, type)
-            (self.isNotNull, self.defaultSQL) = (isNotNull, defaultSQL)
+            self.name = name
+            self.type = type
+            self.isNotNull = isNotNull
+            self.defaultSQL = defaultSQL
         }
 
         /// What SQLite does to values that are stored in the column: one of its five affinities.
@@ -76,8 +78,10 @@ public struct SyncedTable: Hashable, Sendable, Codable {
 
         /// Makes a reference.
         public init(columns: [String], parent: String, parentColumns: [String], onDelete: Action) {
-            (self.columns, self.parent) = (columns, parent)
-            (self.parentColumns, self.onDelete) = (parentColumns, onDelete)
+            self.columns = columns
+            self.parent = parent
+            self.parentColumns = parentColumns
+            self.onDelete = onDelete
         }
     }
 
@@ -120,10 +124,17 @@ public struct SyncedTable: Hashable, Sendable, Codable {
         sql: String,
         indexSQL: [String]
     ) {
-        (self.name, self.columns, self.key, self.keyKind) = (name, columns, key, keyKind)
-        (self.isAutoincrement, self.references) = (isAutoincrement, references)
-        (self.uniques, self.sql, self.indexSQL) = (uniques, sql, indexSQL)
-        (self.hasComputedUniques, self.partiallyUnique) = (hasComputedUniques, partiallyUnique)
+        self.name = name
+        self.columns = columns
+        self.key = key
+        self.keyKind = keyKind
+        self.isAutoincrement = isAutoincrement
+        self.references = references
+        self.uniques = uniques
+        self.sql = sql
+        self.indexSQL = indexSQL
+        self.hasComputedUniques = hasComputedUniques
+        self.partiallyUnique = partiallyUnique
     }
 
     /// The same table with other columns and references.

@@ -12,6 +12,8 @@ public struct DeltaBase: Hashable, Sendable {
 
     /// Makes a base.
     public init(epoch: String, revision: Int64, schema: String) {
-        (self.epoch, self.revision, self.schema) = (epoch, revision, schema)
+        self.epoch = epoch
+        self.revision = revision
+        self.schema = schema
     }
 }

@@ -61,8 +61,11 @@ public struct WireError: Codable, Hashable, Sendable {
 
 extension WireError.Place {
     fileprivate init(_ place: TidemarkError.Place) {
-        (changeSet, id, table) = (place.changeSet, place.id, place.table)
-        (key, column) = (place.key, place.column)
+        changeSet = place.changeSet
+        id = place.id
+        table = place.table
+        key = place.key
+        column = place.column
     }
 
     fileprivate var place: TidemarkError.Place {

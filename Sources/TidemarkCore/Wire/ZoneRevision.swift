@@ -9,7 +9,9 @@ public struct ZoneRevision: Hashable, Sendable, Codable {
 
     /// Makes a zone's revision.
     public init(zone: String, epoch: String, revision: Int64) {
-        (self.zone, self.epoch, self.revision) = (zone, epoch, revision)
+        self.zone = zone
+        self.epoch = epoch
+        self.revision = revision
     }
 
     /// Reads what an event's id says, `epoch:revision`; nil for anything else.

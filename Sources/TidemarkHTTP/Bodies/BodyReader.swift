@@ -100,7 +100,8 @@ extension BodyReader {
         private var drain: UploadDrain?
 
         init(reader: BodyReader, coding: ContentCoding, announced: Int?, share: MemoryShare) {
-            (self.reader, self.share) = (reader, share)
+            self.reader = reader
+            self.share = share
             deadline = ContinuousClock.now + reader.durationMax
             gunzip = coding == .gzip ? Gunzip(bytesMax: reader.bytesMax) : nil
             // An array that grows is copied, and is there twice meanwhile.
@@ -160,7 +161,8 @@ extension BodyReader {
 
         private mutating func refuse(_ refusal: Refusal) {
             self.refusal = refusal
-            (body, drain) = ([], UploadDrain())
+            body = []
+            drain = UploadDrain()
             share.giveBack()
         }
     }

@@ -9,7 +9,8 @@ struct ListenerService: Service {
     private let logger: Logger
 
     init(_ service: any SyncService, _ logger: Logger) {
-        (self.service, self.logger) = (service, logger)
+        self.service = service
+        self.logger = logger
     }
 
     func run() async throws {

@@ -34,7 +34,8 @@ final class InFlightMemory: Sendable {
     /// Makes a memory of which nothing is taken.
     init(limits: Limits, metrics: ServerMetrics) {
         state = Mutex(State(budget: MemoryBudget(bounds: Self.bounds(limits))))
-        (bytesMax, self.metrics) = (limits.inFlightBytesMax, metrics)
+        bytesMax = limits.inFlightBytesMax
+        self.metrics = metrics
         eventLoop = MultiThreadedEventLoopGroup.singleton.any()
     }
 
@@ -138,7 +139,8 @@ final class MemoryShare: Sendable {
     private let ticket: MemoryBudget.Ticket
 
     fileprivate init(memory: InFlightMemory, ticket: MemoryBudget.Ticket) {
-        (self.memory, self.ticket) = (memory, ticket)
+        self.memory = memory
+        self.ticket = ticket
     }
 
     deinit { memory.close(ticket) }

@@ -138,7 +138,8 @@ extension MemoryBudget {
         let need = share.isLarge ? more : bytes
         guard isSmall || hasRoom(for: need, besides: ticket) else { return false }
         discount(share, of: ticket, leaves: false)
-        (share.bytes, share.isLarge) = (bytes, !isSmall)
+        share.bytes = bytes
+        share.isLarge = !isSmall
         count(share, of: ticket)
         return true
     }

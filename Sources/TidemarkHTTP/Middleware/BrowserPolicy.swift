@@ -54,7 +54,8 @@ public struct BrowserPolicy: Hashable, Sendable {
     }
 
     private init(origins: Set<WebOrigin>, hosts: Set<String>) {
-        (self.origins, self.hosts) = (origins, hosts)
+        self.origins = origins
+        self.hosts = hosts
     }
 }
 

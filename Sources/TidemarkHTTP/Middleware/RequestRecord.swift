@@ -18,7 +18,9 @@ final class RequestRecord: Sendable {
     private let isOpen = Mutex(true)
 
     init(_ request: Request, _ context: ServerRequestContext, _ metrics: ServerMetrics) {
-        (self.request, self.context, self.metrics) = (request, context, metrics)
+        self.request = request
+        self.context = context
+        self.metrics = metrics
         metrics.inFlight(changedBy: 1)
     }
 

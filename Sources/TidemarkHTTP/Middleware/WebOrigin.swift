@@ -56,7 +56,8 @@ struct WebOrigin: Hashable, Sendable {
         guard scheme.first?.isLetter == true,
             scheme.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "+.-".contains($0)) })
         else { return nil }
-        (self.scheme, host) = (scheme, authority.host)
+        self.scheme = scheme
+        host = authority.host
         port = authority.port ?? Self.defaultPorts[scheme]
     }
 

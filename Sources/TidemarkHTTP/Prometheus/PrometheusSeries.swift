@@ -75,7 +75,8 @@ final class PrometheusHistogram: PrometheusSeries, RecorderHandler, TimerHandler
 
     func lines(_ name: String, _ labels: [(String, String)]) -> String {
         let state = state.withLock { $0 }
-        var (text, count) = ("", Int64(0))
+        var text = ""
+        var count = Int64(0)
         for (bound, number) in zip(bounds + [.infinity], state.counts) {
             count += number
             text += PrometheusText.sample(

@@ -97,7 +97,8 @@ private final class SnapshotLease: Sendable {
     private let service: any SyncService
 
     init(snapshot: SnapshotFile, service: any SyncService) {
-        (self.snapshot, self.service) = (snapshot, service)
+        self.snapshot = snapshot
+        self.service = service
     }
 
     deinit {

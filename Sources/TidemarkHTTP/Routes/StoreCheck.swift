@@ -23,7 +23,9 @@ actor StoreCheck {
     ///   - patience: How long the store may take.
     ///   - clock: Measures it.
     init(_ service: any SyncService, patience: Duration, clock: any Clock<Duration>) {
-        (self.service, self.patience, self.clock) = (service, patience, clock)
+        self.service = service
+        self.patience = patience
+        self.clock = clock
     }
 
     /// Returns when the store has answered.
@@ -53,7 +55,8 @@ actor StoreCheck {
                 result = .failure(error)
             }
             timer.cancel()
-            (isUnderWay, isLate) = (false, false)
+            isUnderWay = false
+            isLate = false
             answer(result)
         }
     }

@@ -33,7 +33,8 @@ struct SyncRoute {
         _ context: ServerRequestContext,
         _ share: MemoryShare
     ) async throws -> [UInt8] {
-        let (zone, channel) = (try context.zone, context.channel)
+        let zone = try context.zone
+        let channel = context.channel
         let body = try await bodyReader.read(request, on: channel, share: share)
         try await HeldRequest(service: service, zone: zone, channel: channel).wait(body)
         return try await service.sync(zone: zone, body: body)

@@ -63,13 +63,18 @@ extension HistoryChecker {
         )
         replaced.confirmed = model.confirmed
         replaced.hold(model.outbox)
-        (replaced.inbox, replaced.undrained) = (model.inbox, model.undrained)
+        replaced.inbox = model.inbox
+        replaced.undrained = model.undrained
         replaced.deeds = model.deeds
-        (replaced.identities, replaced.own) = (model.identities, model.own)
+        replaced.identities = model.identities
+        replaced.own = model.own
         replaced.captured = model.captured
-        (replaced.layout, replaced.shared) = (model.layout, model.shared)
-        (replaced.settled, wires[name]) = (model.settled, wires[copy] ?? wires[model.name])
-        (replaced.gone, replaced.lastTime) = (model.gone, model.lastTime)
+        replaced.layout = model.layout
+        replaced.shared = model.shared
+        replaced.settled = model.settled
+        wires[name] = wires[copy] ?? wires[model.name]
+        replaced.gone = model.gone
+        replaced.lastTime = model.lastTime
         devices[name] = replaced
     }
 
@@ -100,7 +105,8 @@ extension HistoryChecker {
             touched.insert(record)
         }
         if let fitting { touched.formUnion(fitting.touched(device)) }
-        (device.identity, device.captured) = (step.identity, step.captured)
+        device.identity = step.identity
+        device.captured = step.captured
         checkRows(around: touched, of: &device)
         checkOwnColumns(step, fitting, &device)
         if let broken = device.rows.brokenReference(around: touched.sorted(), rules: rules) {
@@ -206,7 +212,8 @@ extension HistoryChecker {
             sets[set.id] = authored
         }
         let touched = Set(device.confirmed.keys).union(confirmed.keys)
-        (device.confirmed, device.incarnation) = (confirmed, zone.incarnation)
+        device.confirmed = confirmed
+        device.incarnation = zone.incarnation
         return touched
     }
 }

@@ -35,7 +35,9 @@ extension HistoryChecker {
         var touched = Set(device.undrained.keys).union(undrained.keys)
         var view = device.shared
         let deeds = device.deeds
-        (device.undrained, device.hasOwnEdits, device.deeds) = ([:], false, [])
+        device.undrained = [:]
+        device.hasOwnEdits = false
+        device.deeds = []
         if let fitting {
             let taken = taken(by: fitting, ids, undrained, fresh, step, device)
             if step.captured == 0 {
@@ -81,10 +83,8 @@ extension HistoryChecker {
     ) {
         for (record, edit) in undrained.sorted(by: { $0.key < $1.key }) {
             let changes = fresh.flatMap(\.changes).filter { $0.record == record }
-            let (before, after) = (
-                view.fitted(edit.before, of: record.table),
-                view.fitted(edit.after, of: record.table)
-            )
+            let before = view.fitted(edit.before, of: record.table)
+            let after = view.fitted(edit.after, of: record.table)
             let made = changes.reduce(edit.before) { rules.applied($1, to: $0) }
             guard view.fitted(made, of: record.table) != after else { continue }
             report(

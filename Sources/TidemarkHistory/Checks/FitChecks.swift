@@ -44,7 +44,8 @@ extension HistoryChecker {
     /// Takes over what travels from now on; nil when that is as it was.
     mutating func fit(_ device: inout DeviceModel, _ step: DeviceStep) -> Fitting? {
         guard let fit = step.fit else { return nil }
-        let (own, zone) = (layouts[step.device] ?? [], layouts["server"] ?? [])
+        let own = layouts[step.device] ?? []
+        let zone = layouts["server"] ?? []
         guard own.indices.contains(fit.own), zone.indices.contains(fit.zone) else {
             report(
                 .dense,
@@ -201,7 +202,8 @@ extension Fitting {
             return
         }
         for (column, fill) in columns where known?[column] == nil && !table.key.contains(column) {
-            let (value, theirs) = (row[column] ?? fill, zone?[column] ?? fill)
+            let value = row[column] ?? fill
+            let theirs = zone?[column] ?? fill
             self.theirs[record, default: [:]][column] = theirs
             guard value != theirs else { continue }
             if known == nil {

@@ -216,7 +216,8 @@ extension HistoryChecker {
             }
         }
         guard step.captured == 0 else { return }
-        (device.undrained, device.deeds) = ([:], [])
+        device.undrained = [:]
+        device.deeds = []
     }
 
     /// The record as its author's file had shown it when they edited it.

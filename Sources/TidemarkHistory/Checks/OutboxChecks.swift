@@ -10,7 +10,8 @@ extension HistoryChecker {
         let ids = step.identities.reduce(into: Identities()) {
             $0[$1.table, default: [:]][$1.temporary] = $1.permanent
         }
-        let (oldOutbox, oldInbox) = (device.outbox, device.inbox)
+        let oldOutbox = device.outbox
+        let oldInbox = device.inbox
         let outbox = step.outbox ?? oldOutbox
         let inbox = step.conflicts.map {
             Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 })

@@ -15,7 +15,8 @@ extension HistoryChecker {
             uniquingKeysWith: { first, _ in first }
         )
         for change in step.rows {
-            let (record, name) = (change.record, change.record.table)
+            let record = change.record
+            let name = change.record.table
             let own = Set((layout[name] ?? [:]).keys).subtracting((shared[name] ?? [:]).keys)
                 .subtracting(shared[name] == nil ? [] : rules.table(name)?.key ?? [])
             guard !own.isEmpty, fitting?.before?[name] != nil || fitting == nil else { continue }

@@ -66,7 +66,8 @@ extension HistoryChecker {
         _ deeds: [Deed],
         _ view: Layout?
     ) -> Set<Int> {
-        var (ends, net) = (Set<Int>(), Deed())
+        var ends = Set<Int>()
+        var net = Deed()
         for end in deeds.indices.dropFirst(start) {
             for (record, change) in deeds[end] {
                 net[record] = RowChange(

@@ -54,8 +54,12 @@ struct DeviceModel: Sendable {
         cursor: Int64,
         rows: Rows
     ) {
-        (self.name, self.identity, self.epoch) = (name, identity, epoch)
-        (self.incarnation, self.cursor, self.rows) = (incarnation, cursor, rows)
+        self.name = name
+        self.identity = identity
+        self.epoch = epoch
+        self.incarnation = incarnation
+        self.cursor = cursor
+        self.rows = rows
         confirmed = rows.all
     }
 

@@ -9,7 +9,9 @@ enum KeyText {
     static func split(_ key: String, count: Int) -> [String] {
         guard count > 1 else { return [key] }
         var parts: [[UInt8]] = [[]]
-        var (isInString, isEscaped, depth) = (false, false, 0)
+        var isInString = false
+        var isEscaped = false
+        var depth = 0
         for byte in key.utf8.dropFirst().dropLast() {
             if isInString {
                 if isEscaped {

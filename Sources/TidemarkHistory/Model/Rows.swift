@@ -30,7 +30,8 @@ struct Rows: Sendable {
 
     /// The records that refer to some, and those that refer to them.
     func descendants(of records: [RecordID]) -> Set<RecordID> {
-        var (found, next) = (Set<RecordID>(), records)
+        var found = Set<RecordID>()
+        var next = records
         while let record = next.popLast() {
             next += children(of: record).filter { found.insert($0).inserted }
         }

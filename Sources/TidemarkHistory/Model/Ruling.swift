@@ -33,7 +33,9 @@ struct Author: Sendable {
             set.seen.map { (rules.translated($0.key, ids), $0.value) },
             uniquingKeysWith: { min($0, $1) }
         )
-        (seenMin, own, self.stamp) = (set.seenMin, set.own, stamp)
+        seenMin = set.seenMin
+        own = set.own
+        self.stamp = stamp
     }
 
     /// The revision up to which the author had seen a record.
@@ -56,7 +58,9 @@ extension ZoneModel {
     /// author made or deleted the record.
     private func missed(of record: RecordID, by author: Author) -> [Missed] {
         let base = author.base(of: record)
-        var (missed, replaced, isJoined) = ([Missed](), Set<String>(), false)
+        var missed = [Missed]()
+        var replaced = Set<String>()
+        var isJoined = false
         for version in (versions[record] ?? []).reversed() where version.revision > base {
             if let id = version.changeSet, author.own.contains(id) {
                 guard let columns = version.columns else { break }

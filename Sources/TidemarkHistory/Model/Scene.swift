@@ -13,7 +13,8 @@ struct Scene: Sendable {
 
     init(_ zone: ZoneModel, at revision: Int64, _ changes: [RecordChange], _ rules: Rules) {
         self.zone = zone.asOf(revision, rules: rules)
-        (self.changes, self.rules) = (changes, rules)
+        self.changes = changes
+        self.rules = rules
         let rows = self.zone.rows
         before = rows.all
         var after = rows

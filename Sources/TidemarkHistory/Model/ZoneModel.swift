@@ -58,7 +58,10 @@ struct ZoneModel: Sendable {
     var commonUpTo: [Int64] = []
 
     init(epoch: String, revision: Int64, layout: Layout?, rows: Rows) {
-        (self.epoch, latest, self.layout, self.rows) = (epoch, revision, layout, rows)
+        self.epoch = epoch
+        latest = revision
+        self.layout = layout
+        self.rows = rows
         for (record, row) in rows.all {
             versions[record] = [
                 Version(revision: revision, row: row, columns: nil, changeSet: nil)

@@ -73,7 +73,8 @@ enum CaptureTriggers {
     static func function(_ table: PostgresTable) -> String {
         let function = functionName(table.table.name)
         let zone = { (alias: String) in Self.zone(of: alias, table) }
-        let (key, row) = (table.keyJSON, { (alias: String) in table.rowJSON(alias) })
+        let key = table.keyJSON
+        let row = { (alias: String) in table.rowJSON(alias) }
         // Rows of zones that are not served are nobody's; when one is, they are its first revision.
         let served = { (alias: String) in
             table.zoneColumn == nil

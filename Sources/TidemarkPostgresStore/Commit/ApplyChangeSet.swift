@@ -49,9 +49,8 @@ extension PostgresTransaction {
             guard let rows = byTable[table.name], let stored = self.table(table.name) else {
                 return nil
             }
-            var (counts, columns) = (
-                [TidemarkCore.Operation: Int](), [TidemarkCore.Operation: Set<String>]()
-            )
+            var counts = [TidemarkCore.Operation: Int]()
+            var columns = [TidemarkCore.Operation: Set<String>]()
             for row in rows {
                 let operation = TidemarkCore.Operation(rawValue: row["operation"]) ?? .update
                 counts[operation] = row["records"]

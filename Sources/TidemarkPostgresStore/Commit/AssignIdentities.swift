@@ -75,7 +75,8 @@ extension PostgresTransaction {
     /// own, they are only such as no row has or had.
     func draw(_ count: Int, from stored: PostgresTable) throws -> [Int64] {
         let id = stored.column(stored.table.key[0], "t")
-        var (ids, wanted) = ([Int64](), count)
+        var ids = [Int64]()
+        var wanted = count
         while ids.count < count {
             let drawn = try pg.query(
                 """

@@ -70,7 +70,10 @@ final class PostgresTransaction: StoreTransaction {
         rowPatience: Int,
         now: Int64
     ) throws {
-        (self.pg, zoneName, self.now, self.served) = (pg, zone, now, served)
+        self.pg = pg
+        zoneName = zone
+        self.now = now
+        self.served = served
         guard !zone.utf8.contains(0) else { throw Self.unknownZone }
         let results = try Self.begin(pg, zone, served, question, rowPatience: rowPatience)
         let rows = results[1]
@@ -89,7 +92,8 @@ final class PostgresTransaction: StoreTransaction {
             schema: served.hash,
             time: row.integer(3) ?? 0
         )
-        (notes, adopted) = (row.integer(4) ?? 0, row.integer(5) ?? 0)
+        notes = row.integer(4) ?? 0
+        adopted = row.integer(5) ?? 0
         written = (state, notes)
         try EngineConnection.prepare(db, schema: served.schema)
         try PostgresText.prepare(db, served)
@@ -223,7 +227,8 @@ final class PostgresTransaction: StoreTransaction {
     }
 
     private func undoable<Result>(_ body: () throws -> Result) throws -> Result {
-        let (before, notesBefore) = (state, notes)
+        let before = state
+        let notesBefore = notes
         try pg.execute("SAVEPOINT attempt")
         do {
             var result: Result?
@@ -241,7 +246,8 @@ final class PostgresTransaction: StoreTransaction {
             }
             return result
         } catch {
-            (state, notes) = (before, notesBefore)
+            state = before
+            notes = notesBefore
             guard pg.isUsable else { throw error }
             try pg.execute("ROLLBACK TO attempt; RELEASE attempt")
             throw error

@@ -32,10 +32,12 @@ extension PostgresTransaction {
     /// on.
     func heldByOthers() throws -> TidemarkError {
         try pg.execute("SET LOCAL lock_timeout = \(Self.laterPatience)")
-        var (who, how) = ("", "")
+        var who = ""
+        var how = ""
         if let holder = try rowHolder() {
             holders.append(holder)
-            (who, how) = (": \(holder)", ": SELECT pg_terminate_backend(\(holder.process))")
+            who = ": \(holder)"
+            how = ": SELECT pg_terminate_backend(\(holder.process))"
         }
         return TidemarkError(
             .unavailable,

@@ -6,7 +6,8 @@ struct PostgresStatement {
     let parameters: [String?]
 
     init(_ sql: String, _ parameters: [String?] = []) {
-        (self.sql, self.parameters) = (sql, parameters)
+        self.sql = sql
+        self.parameters = parameters
     }
 }
 
@@ -38,7 +39,8 @@ extension PostgresConnection {
     }
 
     private func send(_ statements: [PostgresStatement]) throws -> [Step] {
-        var (steps, fresh) = ([Step](), [String: String]())
+        var steps = [Step]()
+        var fresh = [String: String]()
         for statement in statements {
             var name = prepared[statement.sql] ?? fresh[statement.sql]
             if name == nil {
@@ -61,7 +63,8 @@ extension PostgresConnection {
 
     /// Takes all results, so that the connection can be used again whatever they are.
     private func receive(_ steps: [Step]) throws -> Result<[PostgresRows], any Error> {
-        var (rows, failure) = ([PostgresRows](), (any Error)?.none)
+        var rows = [PostgresRows]()
+        var failure = (any Error)?.none
         for step in steps {
             guard let result = PQgetResult(handle) else { throw lost() }
             if PQresultStatus(result) == PGRES_PIPELINE_ABORTED {

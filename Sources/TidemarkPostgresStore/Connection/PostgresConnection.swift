@@ -302,7 +302,8 @@ package final class PostgresRows {
 
         /// A value by the number of its column; nil is NULL.
         package subscript(column: Int) -> String? {
-            let (row, column) = (Int32(index), Int32(column))
+            let row = Int32(index)
+            let column = Int32(column)
             guard PQgetisnull(rows.result, row, column) == 0,
                 let value = PQgetvalue(rows.result, row, column)
             else { return nil }

@@ -16,7 +16,9 @@ actor PostgresPool {
     private var waiting: [CheckedContinuation<PostgresWorker, Never>] = []
 
     init(address: String, settings: PostgresConnection.Settings, sizeMax: Int) {
-        (self.address, self.settings, self.sizeMax) = (address, settings, max(1, sizeMax))
+        self.address = address
+        self.settings = settings
+        self.sizeMax = max(1, sizeMax)
     }
 
     /// Runs `body` on a worker's thread.
@@ -68,7 +70,8 @@ final class PostgresWorker: Sendable {
         private var connection: PostgresConnection?
 
         init(_ address: String, _ settings: PostgresConnection.Settings) {
-            (self.address, self.settings) = (address, settings)
+            self.address = address
+            self.settings = settings
         }
 
         func usable() throws -> PostgresConnection {

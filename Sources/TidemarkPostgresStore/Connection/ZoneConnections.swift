@@ -39,11 +39,13 @@ final class ZoneConnections: Sendable {
                 try OpenDatabase(pg: pg, options: options).run()
             }
             known = Mutex(opened.served)
-            (made, policyChanges) = (opened.made, opened.policyChanges)
+            made = opened.made
+            policyChanges = opened.policyChanges
         } catch let failure as PostgresFailure {
             throw Self.cannotOpen(failure)
         }
-        (connectionsMax, logger) = (options.connectionsMax, options.logger)
+        connectionsMax = options.connectionsMax
+        logger = options.logger
         rowPatience = options.rowPatience
         now = options.now ?? SystemClock.milliseconds
         self.announcements = announcements
@@ -88,9 +90,8 @@ final class ZoneConnections: Sendable {
                         note(transaction.holders, zone)
                         guard !transaction.isVoid else { return (result, nil) }
                         try transaction.commit()
-                        let (epoch, revision) = (
-                            transaction.state.epoch, transaction.state.revision
-                        )
+                        let epoch = transaction.state.epoch
+                        let revision = transaction.state.revision
                         let reached = ZoneRevision(zone: zone, epoch: epoch, revision: revision)
                         return (result, reached)
                     }

@@ -85,7 +85,8 @@ extension PostgresTransaction {
     private func measured(_ ranges: [KeyRange]) throws -> [KeyRange] {
         var measured = ranges
         for index in measured.indices {
-            (measured[index].rows, measured[index].fingerprint) = (0, .none)
+            measured[index].rows = 0
+            measured[index].fingerprint = .none
         }
         for (table, list) in lists(ranges) {
             let rows = try pg.query(
@@ -132,7 +133,8 @@ extension PostgresTransaction {
             let own = ranges.enumerated().filter { $0.element.table == table.name }
             guard !own.isEmpty, let stored = self.table(table.name) else { return nil }
             let list = own.map { index, range in
-                let (low, high) = (KeyRangeSQL.json(range.from), KeyRangeSQL.json(range.to))
+                let low = KeyRangeSQL.json(range.from)
+                let high = KeyRangeSQL.json(range.to)
                 return #"{"ord":\#(index),"low":\#(low),"high":\#(high)}"#
             }
             return (stored, "[\(list.joined(separator: ","))]")

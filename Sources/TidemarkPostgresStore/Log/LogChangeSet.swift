@@ -84,15 +84,18 @@ extension PostgresTransaction {
     ///
     /// - Returns: What is left: the text of a short change set, the end of a long one.
     private func bringBody(_ envelope: AnswerEnvelope, at revision: Int64) throws -> String {
-        let (pg, zone) = (pg, zoneName)
-        var (text, number) = ("", 0)
+        let pg = pg
+        let zone = zoneName
+        var text = ""
+        var number = 0
         try staged.renderReduced(envelope, revision: revision) { _, piece in
             if text.utf8.count + piece.utf8.count > Self.broughtBytes, !text.isEmpty {
                 try pg.query(
                     "INSERT INTO tidemark.piece VALUES ($1, $2::bigint, $3::int, $4)",
                     [zone, "\(revision)", "\(number)", text]
                 )
-                (text, number) = ("", number + 1)
+                text = ""
+                number = number + 1
             }
             text += piece
         }
@@ -157,7 +160,8 @@ extension PostgresTransaction {
                 "\(missed.limit + 1)", "\(missed.bytesMax)", "\(missed.bringsFirst)",
             ]
         )
-        var (bodies, reached) = ([String](), missed.after)
+        var bodies = [String]()
+        var reached = missed.after
         for row in rows.map({ $0 }) {
             let fits = bodies.count < missed.limit && row.integer(1) ?? 0 <= missed.bytesMax
             guard bodies.isEmpty && missed.bringsFirst || fits else {

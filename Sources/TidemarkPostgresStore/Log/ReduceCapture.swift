@@ -32,7 +32,8 @@ extension PostgresTransaction {
     func reduce(_ author: Author) throws -> Bool {
         var parameters: [String?] = [zoneName]
         if case .outside(let xid) = author { parameters.append(xid) }
-        var (isAny, isOvertaken) = (false, false)
+        var isAny = false
+        var isOvertaken = false
         try load(nil)
         try pg.each(Self.reduceSQL(author), parameters) { row in
             isOvertaken = isOvertaken || row.isTrue(1)

@@ -22,7 +22,8 @@ struct CreateTables {
     func tables() throws -> [PostgresTable] {
         var problems: [SchemaProblem] = []
         let tables = try schema.tables.map { table in
-            var (types, defaults) = ([String: String](), [String: String]())
+            var types = [String: String]()
+            var defaults = [String: String]()
             for column in table.columns {
                 if let type = DeclaredType(column.type) {
                     types[column.name] = type.name
@@ -303,7 +304,8 @@ enum CheckText {
 
     /// The end of a parenthesised group.
     private static func group(_ bytes: [UInt8], at start: Int) -> Int {
-        var (depth, index) = (0, start)
+        var depth = 0
+        var index = start
         while index < bytes.count {
             if let end = quoted(bytes, at: index) {
                 index = end

@@ -79,18 +79,24 @@ struct DeclaredType {
         let type = declared.uppercased()
         func has(_ parts: String...) -> Bool { parts.contains(where: type.contains) }
         if has("INT") {
-            (name, kind) = ("bigint", .integer)
+            name = "bigint"
+            kind = .integer
         } else if has("CHAR", "CLOB", "TEXT") {
-            (name, kind) = ("text", .text)
+            name = "text"
+            kind = .text
         } else if has("BLOB") {
-            (name, kind) = ("bytea", .bytes)
+            name = "bytea"
+            kind = .bytes
         } else if has("REAL", "FLOA", "DOUB") {
-            (name, kind) = ("double precision", .real)
+            name = "double precision"
+            kind = .real
         } else if has("BOOL") {
-            (name, kind) = ("boolean", .boolean)
+            name = "boolean"
+            kind = .boolean
         } else if has("DATE", "TIME", "UUID", "JSON") {
             // SQLite keeps what the app writes, ISO 8601 or another text.
-            (name, kind) = ("text", .text)
+            name = "text"
+            kind = .text
         } else {
             return nil
         }

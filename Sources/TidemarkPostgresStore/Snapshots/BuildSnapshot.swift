@@ -111,7 +111,8 @@ struct BuildSnapshot {
 
     private func copy(_ table: PostgresTable, in db: Database) throws {
         let columns = table.table.columns.map(\.name)
-        let (name, list) = (SQLText.name(table.table.name), SQLText.names(columns))
+        let name = SQLText.name(table.table.name)
+        let list = SQLText.names(columns)
         try db.execute(sql: "CREATE TABLE main.\(name) (\(list))")
         let values = columns.map { table.kind($0).json(table.column($0, "t")) }
         let delta = base.map { DeltaRows(pg: pg, served: served, zone: zone, base: $0) }
@@ -160,7 +161,8 @@ actor ZoneSnapshots {
     private var caches: [String: SnapshotCache] = [:]
 
     init(folder: String, now: @escaping @Sendable () -> Int64) {
-        (self.folder, self.now) = (folder, now)
+        self.folder = folder
+        self.now = now
         claim = SnapshotClaim(folder: folder)
     }
 

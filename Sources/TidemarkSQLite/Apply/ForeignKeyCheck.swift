@@ -29,8 +29,12 @@ package struct ForeignKeyCheck {
             parentKey: String,
             isToKey: Bool
         ) {
-            (self.table, self.key, self.column) = (table, key, column)
-            (self.parent, self.parentKey, self.isToKey) = (parent, parentKey, isToKey)
+            self.table = table
+            self.key = key
+            self.column = column
+            self.parent = parent
+            self.parentKey = parentKey
+            self.isToKey = isToKey
         }
     }
 
@@ -45,7 +49,8 @@ package struct ForeignKeyCheck {
     ///
     /// Needs `PRAGMA foreign_keys = ON` and `PRAGMA defer_foreign_keys = ON`. Costs nothing.
     package var hasUnresolved: Bool {
-        var (current, highest): (Int32, Int32) = (0, 0)
+        var current: Int32 = 0
+        var highest: Int32 = 0
         sqlite3_db_status(db.sqliteConnection, SQLITE_DBSTATUS_DEFERRED_FKS, &current, &highest, 0)
         return current != 0
     }

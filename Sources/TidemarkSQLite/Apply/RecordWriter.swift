@@ -24,7 +24,9 @@ package struct RecordWriter {
 
     /// Makes a writer for a prepared connection.
     package init(_ db: Database, schema: SyncSchema, existing: Existing) {
-        (self.db, self.schema, self.existing) = (db, schema, existing)
+        self.db = db
+        self.schema = schema
+        self.existing = existing
     }
 
     /// Writes the staged records of one change set.

@@ -21,7 +21,8 @@ struct UniqueParking {
         in schema: SyncSchema,
         existing: RecordWriter.Existing
     ) {
-        (self.db, self.table) = (db, table)
+        self.db = db
+        self.table = table
         referenced = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
         leavingOperations =
             existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]

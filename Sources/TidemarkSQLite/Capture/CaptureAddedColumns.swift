@@ -16,7 +16,8 @@ package struct CaptureAddedColumns {
     /// `before` are the values that everybody else takes the added columns for, by name, as SQL
     /// expressions over `t`. Without a condition, rows that differ from them are captured.
     package init(_ table: SyncedTable, before: [String: String], where condition: String? = nil) {
-        (self.table, self.before) = (table, before)
+        self.table = table
+        self.before = before
         let differs = before.sorted { $0.key < $1.key }.map {
             "tidemark_key(t.\(SQLText.name($0.key))) IS NOT tidemark_key(\($0.value))"
         }

@@ -154,7 +154,8 @@ package enum ReduceCapture {
     private static func events(_ table: SyncedTable) -> String {
         let captured =
             "FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ?1 AND ?2"
-        let (old, new) = (RowJSON.key(table, prefix: "old_"), RowJSON.key(table, prefix: "new_"))
+        let old = RowJSON.key(table, prefix: "old_")
+        let new = RowJSON.key(table, prefix: "new_")
         let moves = moves(table)
         return """
             INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base, seq)

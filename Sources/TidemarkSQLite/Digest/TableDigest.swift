@@ -42,9 +42,11 @@ public enum Digest {
                 FROM main.\(SQLText.name(table.name)) ORDER BY \(order)
                 """
         )
-        var (hash, count) = (SHA256(), 0)
+        var hash = SHA256()
+        var count = 0
         while let row = try rows.next() {
-            let (key, object): (String, String) = try (row.value(0), row.value(1))
+            let key: String = try row.value(0)
+            let object: String = try row.value(1)
             hash.update(data: Array("\(key)\t\(object)\n".utf8))
             count += 1
         }

@@ -105,8 +105,11 @@ enum FingerprintFunctions {
         of json: UnsafeBufferPointer<UInt8>
     ) -> [(name: Slice<UnsafeBufferPointer<UInt8>>, all: Slice<UnsafeBufferPointer<UInt8>>)] {
         var members: [(Slice<UnsafeBufferPointer<UInt8>>, Slice<UnsafeBufferPointer<UInt8>>)] = []
-        var (depth, isInString, isEscaped) = (0, false, false)
-        var (start, nameEnd) = (1, 0)
+        var depth = 0
+        var isInString = false
+        var isEscaped = false
+        var start = 1
+        var nameEnd = 0
         for (index, byte) in json.enumerated() {
             if isInString {
                 if isEscaped {
@@ -127,7 +130,8 @@ enum FingerprintFunctions {
             }
             if nameEnd > 0, depth == 0 || depth == 1 && byte == UInt8(ascii: ",") {
                 members.append((json[(start + 1)..<nameEnd], json[start..<index]))
-                (start, nameEnd) = (index + 1, 0)
+                start = index + 1
+                nameEnd = 0
             }
         }
         return members

@@ -26,7 +26,8 @@ package struct RangeFingerprints {
         try load(ranges)
         var measured = ranges
         for index in measured.indices {
-            (measured[index].rows, measured[index].fingerprint) = (0, .none)
+            measured[index].rows = 0
+            measured[index].fingerprint = .none
         }
         for table in tables(of: ranges) {
             let rows = try Row.fetchAll(
@@ -98,8 +99,10 @@ package struct RangeFingerprints {
     /// The rows in the ranges of `temp.tidemark_range`, with columns `ord`, `place` by which they
     /// are ordered, `key` and `image`.
     package static func rows(of table: SyncedTable) -> String {
-        let (name, literal) = (SQLText.name(table.name), SQLText.literal(table.name))
-        let (key, image) = (RowJSON.key(table, alias: "t."), RowJSON.image(table, prefix: "t."))
+        let name = SQLText.name(table.name)
+        let literal = SQLText.literal(table.name)
+        let key = RowJSON.key(table, alias: "t.")
+        let image = RowJSON.image(table, prefix: "t.")
         if table.keyKind == .integer {
             let id = "t.\(SQLText.name(table.key[0]))"
             // Without its index the list is read in the order of `ord`, so nothing is sorted.

@@ -27,7 +27,8 @@ public struct SchemaIntrospection {
                     AND l.name NOT LIKE 'tidemark~_%' ESCAPE '~' ORDER BY m.rowid
                 """
         )
-        var (tables, skipped): ([SyncedTable], [String]) = ([], [])
+        var tables: [SyncedTable] = []
+        var skipped: [String] = []
         for row in rows {
             let name: String = try row.value("name")
             if try row.value("type") != "table" || name == "grdb_migrations" {
@@ -43,7 +44,8 @@ public struct SchemaIntrospection {
                 )
             }
         }
-        (self.tables, self.skipped) = (tables, skipped)
+        self.tables = tables
+        self.skipped = skipped
     }
 
     private static func table(

@@ -40,8 +40,13 @@ package enum SnapshotFormat {
             since: Int64? = nil,
             time: Int64? = nil
         ) {
-            (self.zone, self.epoch, self.revision, self.schema) = (zone, epoch, revision, schema)
-            (self.fingerprint, self.since, self.time) = (fingerprint, since, time)
+            self.zone = zone
+            self.epoch = epoch
+            self.revision = revision
+            self.schema = schema
+            self.fingerprint = fingerprint
+            self.since = since
+            self.time = time
         }
     }
 

@@ -36,7 +36,8 @@ struct BodyOutline {
     /// Takes a body apart; nil when it has another form than that of change sets.
     init?(_ body: UnsafeBufferPointer<UInt8>) {
         let walk = JSONWalk(body)
-        var (cuts, last) = ([Range<Int>](), 0)
+        var cuts = [Range<Int>]()
+        var last = 0
         guard let whole = findSets(walk, &cuts), whole.upperBound == body.count else { return nil }
         for cut in cuts {
             text += body[last...cut.lowerBound]
@@ -96,7 +97,9 @@ struct BodyOutline {
         guard WireName.tableMembers.contains(member),
             isObject ? walk.isObject(start) : walk.isArray(start)
         else { return walk.value(at: start) }
-        var (found, first, end) = ([Piece](), start + 1, start + 1)
+        var found = [Piece]()
+        var first = start + 1
+        var end = start + 1
         let note = { (element: Range<Int>) in
             if element.upperBound - first > Self.pieceTarget, end > first {
                 found.append(Piece(ord: ord, table: table, member: member, content: first..<end))

@@ -16,11 +16,14 @@ package struct JSONScan {
     /// - Throws: ``TidemarkCore/TidemarkError`` with `malformedRequest` when it nests too deep, is
     ///   not UTF-8, has a control character, or spells a name with escapes that it does not need.
     package init(_ body: [UInt8], limits: Limits) throws(TidemarkError) {
-        var (depth, isInString, isEscaped) = (0, false, false)
+        var depth = 0
+        var isInString = false
+        var isEscaped = false
         // The first escape of a string that a name may not have.
         var needless: UInt8?
         // Where a string begins, and how many of its bytes only write escapes.
-        var (start, spare) = (0, 0)
+        var start = 0
+        var spare = 0
         for (index, byte) in body.enumerated() {
             if byte < 0x20, isInString || !Self.whiteSpace.contains(byte) {
                 throw Self.controlCharacter(byte)

@@ -37,7 +37,9 @@ package struct JSONWalk {
 
     /// The place of a value.
     package func value(at start: Int) -> Range<Int>? {
-        var (place, depth, isInString) = (start, 0, false)
+        var place = start
+        var depth = 0
+        var isInString = false
         while place < bytes.count {
             let byte = bytes[place]
             if isInString {

@@ -91,10 +91,8 @@ extension ChangeSetStaging {
     }
 
     private func refuseRepeatedKeys() throws {
-        let (message, fix) = (
-            "A record appears twice in one change set.",
-            "List each key once, in one of create, update and delete."
-        )
+        let message = "A record appears twice in one change set."
+        let fix = "List each key once, in one of create, update and delete."
         try refuse(
             .malformedRequest,
             message,

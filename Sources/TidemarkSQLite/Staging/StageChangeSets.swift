@@ -36,7 +36,9 @@ package struct ChangeSetStaging {
         in db: Database
     ) throws {
         let scan = try JSONScan(body, limits: limits)
-        (self.db, self.strangers, hasUnicodeEscapes) = (db, strangers, scan.hasUnicodeEscapes)
+        self.db = db
+        self.strangers = strangers
+        hasUnicodeEscapes = scan.hasUnicodeEscapes
         try StagingTables.clear(in: db)
         let bulk =
             try scan.hasWhiteSpace
@@ -49,7 +51,10 @@ package struct ChangeSetStaging {
     /// Looks through short bodies, whose change sets are staged together by ``stage(lists:)``.
     package init(together bodies: [[UInt8]], limits: Limits, in db: Database) throws {
         let scans = try bodies.map { try JSONScan($0, limits: limits) }
-        (self.db, strangers, outline, hashes) = (db, .refuse, "", [:])
+        self.db = db
+        strangers = .refuse
+        outline = ""
+        hashes = [:]
         hasUnicodeEscapes = scans.contains(where: \.hasUnicodeEscapes)
         try StagingTables.clear(in: db)
     }

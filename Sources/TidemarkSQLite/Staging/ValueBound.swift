@@ -105,7 +105,8 @@ extension ValueBound {
 
     /// The bytes of a string's text, up to its closing quote.
     private static func textByteCount(_ string: Slice<UnsafeBufferPointer<UInt8>>) -> Int {
-        var (count, place) = (-1, string.startIndex)
+        var count = -1
+        var place = string.startIndex
         while place < string.endIndex {
             let isEscape = string[place] == UInt8(ascii: "\\")
             let isLong = isEscape && string[place...].dropFirst().first == UInt8(ascii: "u")

@@ -20,7 +20,8 @@ package struct FilePlace: Hashable, Sendable {
             var status = stat()
             guard stat(path, &status) == 0 else { return nil }
             self.path = path
-            (device, inode) = (UInt64(status.st_dev), UInt64(status.st_ino))
+            device = UInt64(status.st_dev)
+            inode = UInt64(status.st_ino)
         }
     }
 

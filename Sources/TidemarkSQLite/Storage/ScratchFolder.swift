@@ -75,7 +75,8 @@ package struct ScratchFolder: Sendable {
     /// Removes the folders for the same file whose makers were killed.
     private static func removeLeftovers(of path: String) {
         let file = URL(fileURLWithPath: path)
-        let (parent, stem) = (file.deletingLastPathComponent().path, file.lastPathComponent + ".")
+        let parent = file.deletingLastPathComponent().path
+        let stem = file.lastPathComponent + "."
         do {
             for name in try FileManager.default.contentsOfDirectory(atPath: parent)
             where name.hasPrefix(stem)

@@ -8,7 +8,9 @@ enum Base64 {
         reserve((bytes.count + 2) / 3 * 4, in: &output)
         var place = 0
         while place + 3 <= bytes.count {
-            let (first, second, third) = (bytes[place], bytes[place + 1], bytes[place + 2])
+            let first = bytes[place]
+            let second = bytes[place + 1]
+            let third = bytes[place + 2]
             output.append(letters[Int(first >> 2)])
             output.append(letters[Int((first & 3) << 4 | second >> 4)])
             output.append(letters[Int((second & 15) << 2 | third >> 6)])
@@ -16,7 +18,8 @@ enum Base64 {
             place += 3
         }
         guard place < bytes.count else { return }
-        let (first, isLast) = (bytes[place], place + 1 == bytes.count)
+        let first = bytes[place]
+        let isLast = place + 1 == bytes.count
         let second = isLast ? 0 : bytes[place + 1]
         output.append(letters[Int(first >> 2)])
         output.append(letters[Int((first & 3) << 4 | second >> 4)])

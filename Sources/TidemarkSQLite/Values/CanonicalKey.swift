@@ -31,7 +31,9 @@ package func isCanonicalKey(json: String) -> Bool {
 private func elements(of array: String) throws(InvalidValue) -> [String] {
     var elements: [[UInt8]] = []
     var current: [UInt8] = []
-    var (depth, isInString, isEscaped) = (0, false, false)
+    var depth = 0
+    var isInString = false
+    var isEscaped = false
     for byte in array.utf8.dropFirst().dropLast() {
         if isInString {
             current.append(byte)

@@ -17,7 +17,9 @@ package enum ChangeSetJSON {
 
         /// Makes a source.
         package init(table: SyncedTable, sql: String, arguments: StatementArguments) {
-            (self.table, self.sql, self.arguments) = (table, sql, arguments)
+            self.table = table
+            self.sql = sql
+            self.arguments = arguments
         }
     }
 
@@ -89,7 +91,8 @@ package enum ChangeSetJSON {
         in db: Database,
         take: @escaping (_ number: Int, _ piece: String) throws -> Void
     ) throws -> Int {
-        var (pieces, count) = (TextPieces(take), 0)
+        var pieces = TextPieces(take)
+        var count = 0
         let types = sources.map { quote($0.table.name) }.joined(separator: ",")
         try pieces.append("{\((envelope + [#""types":[\#(types)]"#]).joined(separator: ","))".utf8)
         for source in sources {
@@ -124,7 +127,9 @@ package enum ChangeSetJSON {
                 """
         )
         var rows = try Row.fetchCursor(statement, arguments: source.arguments)
-        var (lists, waiting, seen) = (KeyLists(), [UInt8](), 0)
+        var lists = KeyLists()
+        var waiting = [UInt8]()
+        var seen = 0
         while try rows.next() != nil {
             let texts = RowTexts(statement)
             lists.append(texts[0], to: texts[1])

@@ -12,7 +12,8 @@ enum DecodedValue: Equatable {
     /// Reads a tagged blob or text that is written without escapes or white space, as this
     /// project writes them; nil for anything else, which ``init(json:)`` reads.
     init?(tagged text: UnsafeBufferPointer<UInt8>) {
-        let (start, end) = (text.prefix(Self.tagLength), text.suffix(2))
+        let start = text.prefix(Self.tagLength)
+        let end = text.suffix(2)
         guard text.count >= Self.tagLength + 2, end.elementsEqual(#""}"#.utf8) else { return nil }
         let content = text[Self.tagLength..<(text.count - 2)]
         guard start.elementsEqual(#"{"$blob":""#.utf8) || start.elementsEqual(#"{"$text":""#.utf8),

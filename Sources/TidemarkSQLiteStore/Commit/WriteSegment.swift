@@ -203,9 +203,9 @@ extension ZoneTransaction: PlannableTransaction {
     }
 
     private func keep(_ set: PlannedRevision) throws {
-        let (envelope, stamp, revision) = (
-            set.planned.envelope, set.planned.stamp, set.planned.revision
-        )
+        let envelope = set.planned.envelope
+        let stamp = set.planned.stamp
+        let revision = set.planned.revision
         try insertRevision(revision, envelope.id, stamp, set.body.all, chain: set.chain)
         if let fingerprint = set.fingerprint { try keepFingerprint(fingerprint, at: revision) }
         try keep(

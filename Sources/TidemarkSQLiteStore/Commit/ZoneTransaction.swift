@@ -22,7 +22,9 @@ package struct ZoneTransaction: StoreTransaction {
     /// `hash` is that of the schema, if it is known already; `now` is the server's wall clock, in
     /// milliseconds since 1970.
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
-        (self.db, self.schema, self.now) = (db, schema, now)
+        self.db = db
+        self.schema = schema
+        self.now = now
         self.hash = try hash ?? SchemaText.hash(schema)
         shape = ContentHash.of(schema.shape)
         staged = try StagedRequest(db, schema: schema)

@@ -153,9 +153,12 @@ extension ZoneTransaction {
             ),
             arguments: [missed.device, missed.after, missed.through]
         )
-        var (bodies, bytes, reached) = ([String](), 0, missed.after)
+        var bodies = [String]()
+        var bytes = 0
+        var reached = missed.after
         while let row = try rows.next() {
-            let (beginning, rest) = try (row.value("body") as String?, row.value("rest") as Int?)
+            let beginning = try row.value("body") as String?
+            let rest = try row.value("rest") as Int?
             if !missed.bringsFirst, (beginning?.utf8.count ?? 0) + (rest ?? 0) > missed.bytesMax {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }

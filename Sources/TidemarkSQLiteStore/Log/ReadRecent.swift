@@ -12,7 +12,8 @@ package struct ReadRecent {
 
     /// Reads on a connection that is in a transaction; `hash` is that of the schema as it is sent.
     package init(_ db: Database, schema: SyncSchema, hash: String) {
-        (self.db, self.hash) = (db, hash)
+        self.db = db
+        self.hash = hash
         shape = ContentHash.of(schema.shape)
     }
 
@@ -83,9 +84,11 @@ package struct ReadRecent {
             ),
             arguments: [shape, range.lowerBound, range.upperBound]
         )
-        var (run, bytes) = ([RecentChangeSet](), 0)
+        var run = [RecentChangeSet]()
+        var bytes = 0
         while let row = try rows.next() {
-            let (beginning, rest) = try (row.value("body") as String?, row.value("rest") as Int?)
+            let beginning = try row.value("body") as String?
+            let rest = try row.value("rest") as Int?
             bytes += (beginning?.utf8.count ?? 0) + (rest ?? 0)
             // Compaction has taken the body away.
             guard bytes <= bytesMax, beginning?.isEmpty == false else { break }

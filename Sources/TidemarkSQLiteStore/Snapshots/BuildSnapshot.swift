@@ -16,7 +16,9 @@ package struct SnapshotBuilder {
 
     /// Makes a builder for the zone's file at a path.
     package init(zonePath: String, schema: SyncSchema, since base: DeltaBase? = nil) {
-        (self.zonePath, self.schema, self.base) = (zonePath, schema, base)
+        self.zonePath = zonePath
+        self.schema = schema
+        self.base = base
     }
 
     /// Builds the snapshot at `path`, compressed.
@@ -85,7 +87,8 @@ package struct SnapshotBuilder {
     }
 
     private func copy(_ table: SyncedTable, in db: Database) throws {
-        let (name, columns) = (SQLText.name(table.name), SQLText.names(table.columns.map(\.name)))
+        let name = SQLText.name(table.name)
+        let columns = SQLText.names(table.columns.map(\.name))
         try db.execute(sql: "CREATE TABLE main.\(name) (\(columns))")
         if base != nil { return try DeltaRows(db: db, schema: schema).copy(table) }
         try db.execute(

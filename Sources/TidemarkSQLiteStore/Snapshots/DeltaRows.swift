@@ -35,7 +35,8 @@ struct DeltaRows {
 
     /// Copies the rows of a table's changed records, and notes the records that are gone.
     func copy(_ table: SyncedTable) throws {
-        let (name, columns) = (SQLText.name(table.name), table.columns.map(\.name))
+        let name = SQLText.name(table.name)
+        let columns = table.columns.map(\.name)
         let match = KeySQL.match(table, key: "c.key", alias: "t.")
         let values = columns.map { "t.\(SQLText.name($0))" }.joined(separator: ", ")
         let order = table.key.map { "t.\(SQLText.name($0))" }.joined(separator: ", ")

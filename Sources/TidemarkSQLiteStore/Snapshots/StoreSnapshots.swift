@@ -60,7 +60,8 @@ extension EmbeddedStore {
     ///   an epoch throws.
     public convenience init(servedFile path: String) throws {
         var configuration = Configuration()
-        (configuration.readonly, configuration.busyMode) = (true, .timeout(10))
+        configuration.readonly = true
+        configuration.busyMode = .timeout(10)
         let excluded = try TidemarkError.typingStorage(of: path) {
             try DatabaseQueue(path: path, configuration: configuration).read { db in
                 guard try db.tableExists("tidemark_zone") else { throw ZoneTransaction.notAZone }

@@ -158,7 +158,8 @@ struct FollowSchema {
 
     /// The name that a rename leads to, through those after it.
     private func latest(_ rename: ColumnRename, _ columns: Set<String>) -> String {
-        var (name, seen) = (rename.new, Set([rename.old]))
+        var name = rename.new
+        var seen = Set([rename.old])
         while !columns.contains(name), seen.insert(name).inserted,
             let next = renames.first(where: { $0.table == rename.table && $0.old == name })
         {
@@ -202,9 +203,8 @@ struct FollowSchema {
     private func renewEpoch(_ rebuilt: [SyncedTable]) throws {
         guard !rebuilt.isEmpty else { return }
         let zone = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
-        let (epoch, revision): (String, Int64) = try (
-            zone?.value("epoch") ?? "", zone?.value("revision") ?? 0
-        )
+        let epoch: String = try zone?.value("epoch") ?? ""
+        let revision: Int64 = try zone?.value("revision") ?? 0
         let rows = try Digest.compute(
             db,
             schema: SyncSchema(tables: rebuilt),
@@ -232,7 +232,8 @@ struct FollowSchema {
             db,
             sql: "SELECT tbl, col, fill, now FROM tidemark_served_column ORDER BY tbl, col"
         ) {
-            let (table, column): (String, String) = try (row.value("tbl"), row.value("col"))
+            let table: String = try row.value("tbl")
+            let column: String = try row.value("col")
             if let fill = try row.value("fill") as String? {
                 history.fills[table, default: [:]][column] = fill
             }

@@ -45,7 +45,8 @@ public struct ZoneBackup: Sendable {
         _ progress: @escaping (_ done: Int, _ total: Int) throws -> Void
     ) throws {
         var configuration = Configuration()
-        (configuration.readonly, configuration.busyMode) = (true, .timeout(10))
+        configuration.readonly = true
+        configuration.busyMode = .timeout(10)
         let source = try DatabaseQueue(path: path, configuration: configuration)
         let target = try DatabaseQueue(path: copy)
         // One transaction on the source, so that all pages are of one commit.

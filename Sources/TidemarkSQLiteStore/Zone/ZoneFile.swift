@@ -44,7 +44,9 @@ final class ZoneFile: Sendable {
         committed: @escaping @Sendable (ZoneState) -> Void,
         adopt: @escaping Adopt
     ) throws {
-        (self.now, self.adopt, self.committed) = (now, adopt, committed)
+        self.now = now
+        self.adopt = adopt
+        self.committed = committed
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.zone"

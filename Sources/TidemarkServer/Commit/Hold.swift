@@ -11,7 +11,9 @@ public struct Hold: Hashable, Sendable {
 
     /// Makes a hold.
     public init(epoch: String, revision: Int64, milliseconds: Int) {
-        (self.epoch, self.revision, self.milliseconds) = (epoch, revision, milliseconds)
+        self.epoch = epoch
+        self.revision = revision
+        self.milliseconds = milliseconds
     }
 
     /// Whether a body may hold a request that waits, judged by its bytes alone.

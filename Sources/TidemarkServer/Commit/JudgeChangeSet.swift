@@ -63,7 +63,8 @@ extension SyncHandler {
                     ])
                 }
                 let revision = try transaction.begin(envelope.ord, device: request.device)
-                let (base, own) = (request.maxRevision, ancestry.revisions + accepted)
+                let base = request.maxRevision
+                let own = ancestry.revisions + accepted
                 let seen = planted(PlantedBug.forgetsOwnCommits) ? [] : own
                 let overrulings = try judgeAll(
                     transaction.contentions(envelope.ord, base: base, seen: seen, stamp: stamp),
@@ -112,7 +113,8 @@ extension SyncHandler {
         _ contentions: [Contention],
         in transaction: some StoreTransaction
     ) throws -> [Overruling] {
-        var (reasons, overrulings) = ([ConflictReason](), [Overruling]())
+        var reasons = [ConflictReason]()
+        var overrulings = [Overruling]()
         for contention in contentions {
             let policy = try transaction.policy(of: contention.table)
             switch judge(contention, policy: policy.table, columns: policy.columns) {

@@ -23,8 +23,12 @@ public struct MissedRevisions: Hashable, Sendable {
         bringsFirst: Bool = true,
         device: String? = nil
     ) {
-        (self.after, self.through, self.limit) = (after, through, limit)
-        (self.bytesMax, self.bringsFirst, self.device) = (bytesMax, bringsFirst, device)
+        self.after = after
+        self.through = through
+        self.limit = limit
+        self.bytesMax = bytesMax
+        self.bringsFirst = bringsFirst
+        self.device = device
     }
 
     /// The same question about revisions up to another one.

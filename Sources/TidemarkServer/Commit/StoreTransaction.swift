@@ -185,8 +185,11 @@ public struct ZoneState: Hashable, Sendable {
 
     /// Makes a state.
     public init(epoch: String, revision: Int64, horizon: Int64, schema: String, time: Int64 = 0) {
-        (self.epoch, self.revision) = (epoch, revision)
-        (self.horizon, self.schema, self.time) = (horizon, schema, time)
+        self.epoch = epoch
+        self.revision = revision
+        self.horizon = horizon
+        self.schema = schema
+        self.time = time
     }
 }
 
@@ -214,7 +217,10 @@ public struct Verdict: Hashable, Sendable {
 
     /// Makes a verdict.
     public init(device: String?, hash: String, revision: Int64?, isAsSent: Bool) {
-        (self.device, self.hash, self.revision, self.isAsSent) = (device, hash, revision, isAsSent)
+        self.device = device
+        self.hash = hash
+        self.revision = revision
+        self.isAsSent = isAsSent
     }
 }
 
@@ -229,7 +235,9 @@ public struct LoggedChangeSet: Hashable, Sendable {
 
     /// Makes one.
     public init(ids: String, whole: String? = nil, isAsSent: Bool) {
-        (self.ids, self.whole, self.isAsSent) = (ids, whole, isAsSent)
+        self.ids = ids
+        self.whole = whole
+        self.isAsSent = isAsSent
     }
 }
 
@@ -242,7 +250,8 @@ public struct Ancestry: Hashable, Sendable {
 
     /// Makes an ancestry.
     public init(revisions: [Int64], isRefused: Bool) {
-        (self.revisions, self.isRefused) = (revisions, isRefused)
+        self.revisions = revisions
+        self.isRefused = isRefused
     }
 }
 
@@ -260,6 +269,8 @@ public struct CatchUp: Hashable, Sendable {
 
     /// Makes a catch-up.
     public init(bodies: [String], revision: Int64, hasMore: Bool) {
-        (self.bodies, self.revision, self.hasMore) = (bodies, revision, hasMore)
+        self.bodies = bodies
+        self.revision = revision
+        self.hasMore = hasMore
     }
 }

@@ -27,9 +27,13 @@ public struct SyncAnswer: Hashable, Sendable {
         echo: SyncRequest.Echo = .all,
         changeSets: [String]
     ) {
-        (self.maxRevision, self.zone, self.hasMore) = (maxRevision, zone, hasMore)
-        (self.fingerprint, self.overruled) = (fingerprint, overruled)
-        (self.echo, self.changeSets) = (echo, changeSets)
+        self.maxRevision = maxRevision
+        self.zone = zone
+        self.hasMore = hasMore
+        self.fingerprint = fingerprint
+        self.overruled = overruled
+        self.echo = echo
+        self.changeSets = changeSets
     }
 
     /// The answer as it is sent.

@@ -28,8 +28,12 @@ public struct SyncRequest: Hashable, Sendable {
             hash: String,
             time: Int64? = nil
         ) {
-            (self.ord, self.index, self.id) = (ord, index, id)
-            (self.after, self.hash, self.time) = (after, hash, time)
+            self.ord = ord
+            self.index = index
+            self.id = id
+            self.after = after
+            self.hash = hash
+            self.time = time
         }
     }
 
@@ -44,7 +48,9 @@ public struct SyncRequest: Hashable, Sendable {
 
         /// Makes a lap.
         public init(last: String?, open: [String], next: String) {
-            (self.last, self.open, self.next) = (last, open, next)
+            self.last = last
+            self.open = open
+            self.next = next
         }
 
         /// Whether a server that saw `seen` last from this device knows what the device knows.
@@ -74,7 +80,8 @@ public struct SyncRequest: Hashable, Sendable {
 
         /// Makes a question.
         public init(recall: [String], known: [String]) {
-            (self.recall, self.known) = (recall, known)
+            self.recall = recall
+            self.known = known
         }
     }
 
@@ -131,11 +138,20 @@ public struct SyncRequest: Hashable, Sendable {
         question: Question? = nil,
         changeSets: [Envelope]
     ) {
-        (self.maxRevision, self.device, self.epoch) = (maxRevision, device, epoch)
-        (self.schema, self.limit, self.changeSets) = (schema, limit, changeSets)
-        (self.wait, self.overruled) = (wait, overruled)
-        (self.isSettled, self.lap, self.question) = (isSettled, lap, question)
-        (self.fingerprint, self.takesDelta, self.echo) = (fingerprint, takesDelta, echo)
+        self.maxRevision = maxRevision
+        self.device = device
+        self.epoch = epoch
+        self.schema = schema
+        self.limit = limit
+        self.changeSets = changeSets
+        self.wait = wait
+        self.overruled = overruled
+        self.isSettled = isSettled
+        self.lap = lap
+        self.question = question
+        self.fingerprint = fingerprint
+        self.takesDelta = takesDelta
+        self.echo = echo
         self.related = related
     }
 }

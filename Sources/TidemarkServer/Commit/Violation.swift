@@ -23,7 +23,9 @@ public struct ConflictReason: Hashable, Sendable, Codable {
 
     /// Makes a reason.
     public init(table: String, key: String, columns: [String], rule: ConflictRule) {
-        (self.table, self.key, self.columns) = (table, key, columns)
+        self.table = table
+        self.key = key
+        self.columns = columns
         self.rule = rule.rawValue
         self.message =
             switch rule {
@@ -50,6 +52,8 @@ public struct Overruling: Hashable, Sendable {
 
     /// Makes an overruling.
     public init(contention: Contention, mine: Set<String>, theirs: Set<String>) {
-        (self.contention, self.mine, self.theirs) = (contention, mine, theirs)
+        self.contention = contention
+        self.mine = mine
+        self.theirs = theirs
     }
 }

@@ -69,6 +69,7 @@ public struct Comparison: Hashable, Sendable {
 
     /// Makes a result.
     public init(differing: [Int], changeSet: String?) {
-        (self.differing, self.changeSet) = (differing, changeSet)
+        self.differing = differing
+        self.changeSet = changeSet
     }
 }

@@ -38,7 +38,10 @@ extension ComparisonHandler {
     private static func refuseNames(of body: [UInt8]) throws {
         // The names of the object that is gone through, behind those of the one around it.
         var objects: [Set<String>] = []
-        var (start, end, isInString, isEscaped) = (0, 0, false, false)
+        var start = 0
+        var end = 0
+        var isInString = false
+        var isEscaped = false
         for (index, byte) in body.enumerated() {
             if isInString {
                 if isEscaped {
@@ -46,7 +49,8 @@ extension ComparisonHandler {
                 } else if byte == UInt8(ascii: "\\") {
                     isEscaped = true
                 } else if byte == UInt8(ascii: "\"") {
-                    (end, isInString) = (index, false)
+                    end = index
+                    isInString = false
                 }
                 continue
             }

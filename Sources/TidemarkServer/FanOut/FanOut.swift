@@ -172,7 +172,8 @@ public final class Listener: Sendable {
     private let fanOut: FanOut
 
     fileprivate init(_ number: Int, of fanOut: FanOut) {
-        (self.number, self.fanOut) = (number, fanOut)
+        self.number = number
+        self.fanOut = fanOut
     }
 
     deinit { fanOut.leave(number) }

@@ -25,8 +25,11 @@ public final class ZoneChange: Sendable {
         authors: Set<String>,
         answer: String
     ) {
-        (self.base, self.since, self.end) = (base, since, end)
-        (self.authors, self.answer) = (authors, answer)
+        self.base = base
+        self.since = since
+        self.end = end
+        self.authors = authors
+        self.answer = answer
     }
 }
 

@@ -49,7 +49,8 @@ public final class GroupCommitter: Sendable {
     ///   - commit: Runs a group in a transaction.
     public init(limits: Limits, metrics: ServerMetrics, commit: @escaping Commit) {
         bounds = .init(entriesMax: limits.groupRequestsMax, bytesMax: limits.groupBytesMax)
-        (self.metrics, self.commit) = (metrics, commit)
+        self.metrics = metrics
+        self.commit = commit
     }
 
     /// Has a request answered in the zone's next group; returns when its effects are durable.

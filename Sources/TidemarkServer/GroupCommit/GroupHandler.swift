@@ -35,7 +35,8 @@ public struct GroupHandler: Sendable {
         _ group: [ZoneRequest],
         in transaction: some StoreTransaction
     ) throws -> [Result<ZoneAnswer, any Error>] {
-        var (results, bytes) = ([Result<ZoneAnswer, any Error>](), 0)
+        var results = [Result<ZoneAnswer, any Error>]()
+        var bytes = 0
         for run in Self.runs(of: group) where bytes < limits.groupBytesMax {
             let staged =
                 run.count > 1

@@ -13,7 +13,8 @@ public struct GroupQueue<Entry> {
 
         /// Makes bounds.
         public init(entriesMax: Int, bytesMax: Int) {
-            (self.entriesMax, self.bytesMax) = (max(1, entriesMax), bytesMax)
+            self.entriesMax = max(1, entriesMax)
+            self.bytesMax = bytesMax
         }
     }
 
@@ -44,7 +45,8 @@ public struct GroupQueue<Entry> {
     /// Sends the next group off: nil when one is in flight already, or nobody waits.
     public mutating func next() -> [Entry]? {
         guard flying.isEmpty, let first = waiting.first else { return nil }
-        var (count, bytes) = (1, first.bytes)
+        var count = 1
+        var bytes = first.bytes
         while count < min(waiting.count, bounds.entriesMax),
             bytes + waiting[count].bytes <= bounds.bytesMax
         {

@@ -26,7 +26,8 @@ public struct ZoneAnswer: Hashable, Sendable {
 
     /// Makes an answer.
     public init(body: [UInt8], tally: SyncTally? = nil) {
-        (self.body, self.tally) = (body, tally)
+        self.body = body
+        self.tally = tally
     }
 }
 

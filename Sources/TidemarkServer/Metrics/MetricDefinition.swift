@@ -24,7 +24,10 @@ public struct MetricDefinition: Hashable, Sendable {
 
     /// Makes a definition.
     public init(_ name: String, _ kind: Kind, labels: [String] = [], help: String) {
-        (self.name, self.kind, self.labels, self.help) = (name, kind, labels, help)
+        self.name = name
+        self.kind = kind
+        self.labels = labels
+        self.help = help
     }
 }
 

@@ -15,7 +15,8 @@ struct FileImage: Hashable {
     }
 
     private init(version: Int, tables: [[UInt8]]) {
-        (self.version, self.tables) = (version, tables)
+        self.version = version
+        self.tables = tables
     }
 
     /// Reads the rows.
@@ -71,7 +72,8 @@ struct FileImage: Hashable {
     /// order.
     func changes(since old: FileImage) -> [RowChange] {
         tables.indices.filter { tables[$0] != old.tables[$0] }.flatMap { index in
-            let (before, after) = (old.records(index), records(index))
+            let before = old.records(index)
+            let after = records(index)
             let touched = Set(before.keys).union(after.keys).filter { before[$0] != after[$0] }
             return touched.sorted().map { RowChange($0, before: before[$0], after: after[$0]) }
         }

@@ -31,7 +31,9 @@ enum ZoneSchema {
             key: [Int],
             defaults: [String: String] = [:]
         ) {
-            (self.name, self.columns, self.key) = (name, columns, key)
+            self.name = name
+            self.columns = columns
+            self.key = key
             self.defaults = defaults
             makeSQL()
         }

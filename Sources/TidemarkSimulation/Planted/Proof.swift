@@ -28,12 +28,16 @@ struct PlantedCase: Sendable {
         _ profile: Profile = .all,
         seed: UInt64
     ) {
-        (self.bug, self.rule, self.group) = (bug, rule, group)
+        self.bug = bug
+        self.rule = rule
+        self.group = group
         way = .worlds(profile, knownSeed: seed)
     }
 
     init(_ bug: PlantedBug, rule: Int, _ group: Character, _ scenario: Scenario) {
-        (self.bug, self.rule, self.group) = (bug, rule, group)
+        self.bug = bug
+        self.rule = rule
+        self.group = group
         way = .scenario(scenario)
     }
 }

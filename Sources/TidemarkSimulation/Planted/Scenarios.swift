@@ -131,7 +131,8 @@ extension Scenario {
     static let gap = Scenario(name: "an answer with a gap") { world in
         let device = world[1]
         let outgoing = try world.nextRequest(of: device)
-        let (revision, epoch) = try (outgoing.revision, world.epoch())
+        let revision = outgoing.revision
+        let epoch = try world.epoch()
         let answer = """
             {"maxRevision":\(revision + 2),"epoch":"\(epoch)","more":false,"changeSets":[
             {"revision":\(revision + 2),"conflict":false,"types":["team"],"team":{"update":[1],
@@ -231,7 +232,8 @@ extension Scenario {
         _ = try device.step(0) { try $0.answered(answer, to: first, in: $1) }
         let before = try device.teams()
         let outgoing = try world.nextRequest(of: device)
-        let (next, epoch) = try (outgoing.revision + 1, world.epoch())
+        let next = outgoing.revision + 1
+        let epoch = try world.epoch()
         let hostile = """
             {"maxRevision":\(next),"epoch":"\(epoch)","more":false,"changeSets":[
             {"revision":\(next),"conflict":false,"types":["team"],"team":{"create":[],"update":[],

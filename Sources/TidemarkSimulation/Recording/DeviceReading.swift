@@ -35,7 +35,10 @@ struct DeviceReading {
             )
         )
         guard let row else { throw Finding("I9", "device", "its bookkeeping is gone") }
-        (identity, epoch, cursor, captured) = (row[0], row[1], row[2], row[3])
+        identity = row[0]
+        epoch = row[1]
+        cursor = row[2]
+        captured = row[3]
         changes = db.totalChangesCount
         if readsTables { fitted = try Self.readFitted(db) }
         outbox = try Self.outboxSQL.map { try RowBytes.read($0.sql, columns: $0.columns, in: db) }

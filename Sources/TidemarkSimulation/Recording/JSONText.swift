@@ -6,7 +6,8 @@ enum JSONText {
 
     /// The members of an object, in order.
     static func members(_ object: Text) -> [(name: String, value: Text)] {
-        var (members, at) = ([(name: String, value: Text)](), object.startIndex)
+        var members = [(name: String, value: Text)]()
+        var at = object.startIndex
         guard next(object, &at) == UInt8(ascii: "{") else { return [] }
         at += 1
         while let byte = next(object, &at), byte == UInt8(ascii: "\"") {
@@ -22,7 +23,8 @@ enum JSONText {
 
     /// The elements of an array, in order.
     static func elements(_ array: Text) -> [Text] {
-        var (elements, at) = ([Text](), array.startIndex)
+        var elements = [Text]()
+        var at = array.startIndex
         guard next(array, &at) == UInt8(ascii: "[") else { return [] }
         at += 1
         while let byte = next(array, &at), byte != UInt8(ascii: "]") {
@@ -41,7 +43,8 @@ enum JSONText {
         guard text.first == UInt8(ascii: "\"") else { return raw(text) }
         let content = text.dropFirst().dropLast()
         guard content.contains(UInt8(ascii: "\\")) else { return raw(content) }
-        var (bytes, rest) = ([UInt8](), content)
+        var bytes = [UInt8]()
+        var rest = content
         while let byte = rest.popFirst() {
             guard byte == UInt8(ascii: "\\"), let escape = rest.popFirst() else {
                 bytes.append(byte)
@@ -73,7 +76,8 @@ enum JSONText {
     private static func value(_ text: Text, _ at: inout Int) -> Text {
         _ = next(text, &at)
         let start = at
-        var (depth, isInString) = (0, false)
+        var depth = 0
+        var isInString = false
         while at < text.endIndex {
             let byte = text[at]
             if isInString {

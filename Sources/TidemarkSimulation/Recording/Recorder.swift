@@ -46,7 +46,8 @@ struct Recorder {
         tellsTime: Bool = false,
         migrates: Bool = false
     ) {
-        (self.migrates, self.tellsTime) = (migrates, tellsTime)
+        self.migrates = migrates
+        self.tellsTime = tellsTime
         zone.image = .empty(version: version)
         let all = Migrations.versions[migrates ? Migrations.steps.count : version]
         let known = policies.compactMapValues(Rules.Policy.init)
@@ -159,7 +160,8 @@ struct Recorder {
                     """
             )
         )
-        (serverEpoch, assignedCount) = (row?[0] ?? "", row?[2] ?? 0)
+        serverEpoch = row?[0] ?? ""
+        assignedCount = row?[2] ?? 0
         let revision: Int64 = row?[1] ?? 0
         if case .failure(let refusal) = outcome, revision == zone.revision {
             return ServerStep(
@@ -231,7 +233,8 @@ struct Recorder {
         )
         var new: [String: [IdentityPair]] = [:]
         for row in rows {
-            let (device, wire): (String, Int64) = (row[0], row[2])
+            let device: String = row[0]
+            let wire: Int64 = row[2]
             // As the device's tables hold it: what counts from 2^52 travels with a minus sign.
             let temporary = wire <= -(1 << 52) ? -wire : wire
             let pair = IdentityPair(row[1], temporary: temporary, permanent: row[3])

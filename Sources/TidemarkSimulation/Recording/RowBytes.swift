@@ -57,7 +57,8 @@ enum RowBytes {
 
     /// The rows that the bytes hold.
     static func rows(_ bytes: [UInt8], columns: Int) -> [[Value]] {
-        var (rows, at) = ([[Value]](), 0)
+        var rows = [[Value]]()
+        var at = 0
         while at < bytes.count { rows.append((0..<columns).map { _ in value(bytes, &at) }) }
         return rows
     }
@@ -65,7 +66,9 @@ enum RowBytes {
     /// The rows with the same more behind each.
     static func append(_ more: [UInt8], to bytes: [UInt8], columns: Int) -> [UInt8] {
         guard !more.isEmpty else { return bytes }
-        var (longer, start, at) = ([UInt8](), 0, 0)
+        var longer = [UInt8]()
+        var start = 0
+        var at = 0
         while at < bytes.count {
             for _ in 0..<columns { _ = value(bytes, &at) }
             longer += bytes[start..<at] + more

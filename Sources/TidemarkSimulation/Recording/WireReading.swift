@@ -4,8 +4,10 @@ import TidemarkHistory
 enum WireReading {
     /// A request as it left a device.
     static func request(_ body: [UInt8], device: String, number: Int) -> Request {
-        var (maxRevision, epoch): (Int64, String?) = (0, nil)
-        var (sets, isQuestion): ([(id: String, wire: String)], Bool) = ([], false)
+        var maxRevision: Int64 = 0
+        var epoch: String? = nil
+        var sets: [(id: String, wire: String)] = []
+        var isQuestion: Bool = false
         var wantsRelated = true
         for (name, value) in JSONText.members(body[...]) {
             switch name {
@@ -33,8 +35,10 @@ enum WireReading {
 
     /// An answer as it left the server.
     static func answer(_ body: [UInt8]) -> Answer {
-        var (maxRevision, epoch): (Int64, String) = (0, "")
-        var (replies, isWhole): ([JSONText.Text], Bool) = ([], true)
+        var maxRevision: Int64 = 0
+        var epoch: String = ""
+        var replies: [JSONText.Text] = []
+        var isWhole: Bool = true
         var asSent: Set<String> = []
         for (name, value) in JSONText.members(body[...]) {
             switch name {

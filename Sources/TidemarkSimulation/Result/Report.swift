@@ -28,7 +28,9 @@ public struct Finding: Error, Hashable, Sendable, CustomStringConvertible {
 
     /// Makes a finding.
     public init(_ invariant: String, _ actor: String, _ detail: String) {
-        (self.invariant, self.actor, self.detail) = (invariant, actor, detail)
+        self.invariant = invariant
+        self.actor = actor
+        self.detail = detail
     }
 
     /// One line.

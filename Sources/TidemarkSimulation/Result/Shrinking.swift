@@ -110,7 +110,8 @@ package struct Shrinking {
 
     private func run(_ decisions: [Span], isTracing: Bool) throws -> Report {
         var options = options
-        (options.replay, options.isTracing) = (decisions, isTracing)
+        options.replay = decisions
+        options.isTracing = isTracing
         return try Simulation.run(options, templates)
     }
 }

@@ -135,7 +135,8 @@ extension World {
             counters[.lostAnswers] += 1
             return note("answer \(message.number) is lost")
         }
-        var (answer, message) = (answer, message)
+        var answer = answer
+        var message = message
         message.history = counters[.restores]
         if !isHealed, decisions.chance(plan.garbled), case .success(let body) = answer {
             counters[.garbled] += 1

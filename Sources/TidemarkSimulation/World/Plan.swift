@@ -113,7 +113,8 @@ struct Plan {
     }
 
     private static func limits(_ decisions: inout Decisions) -> (server: Limits, device: Limits) {
-        var (server, device) = (Limits.standard, Limits.standard)
+        var server = Limits.standard
+        var device = Limits.standard
         server.revisionsPerAnswerMax = decisions.pick([1_000, 1_000, 5, 1])
         server.catchUpBytesMax = decisions.pick([8 << 20, 8 << 20, 700])
         // Drawn along with the one before, so that the worlds of known seeds stay what they are.

@@ -107,8 +107,10 @@ extension World {
     }
 
     private static func difference(_ mine: FileImage, _ truth: FileImage) -> String {
-        let (own, others) = (mine.lines, truth.lines)
-        let (ownSet, otherSet) = (Set(own), Set(others))
+        let own = mine.lines
+        let others = truth.lines
+        let ownSet = Set(own)
+        let otherSet = Set(others)
         let extra = own.first { !otherSet.contains($0) }
         let missing = others.first { !ownSet.contains($0) }
         return "has \(extra ?? "no other row"), the server has \(missing ?? "no other row")"

@@ -53,8 +53,11 @@ final class SimulatedDevice {
         limits: Limits,
         version: Int
     ) throws {
-        (self.number, self.storage, self.virtual) = (number, storage, virtual)
-        (self.version, firstVersion) = (version, version)
+        self.number = number
+        self.storage = storage
+        self.virtual = virtual
+        self.version = version
+        firstVersion = version
         var limits = limits
         // Every second device wants the related records, as clients without confirmed rows do.
         if !number.isMultiple(of: 2) { limits.relatedRecordsWanted = limits.relatedRecordsMax }

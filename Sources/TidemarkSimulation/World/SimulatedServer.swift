@@ -45,7 +45,9 @@ final class SimulatedServer {
         limits: Limits,
         version: Int
     ) throws {
-        (self.storage, self.schema, self.version) = (storage, schema, version)
+        self.storage = storage
+        self.schema = schema
+        self.version = version
         handler = GroupHandler(limits: limits)
         self.limits = limits
         database = try storage.open(Self.fileName)

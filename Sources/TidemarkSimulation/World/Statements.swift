@@ -10,7 +10,8 @@ struct Statement {
     let isForDevices: Bool
 
     init(_ name: String, isForDevices: Bool = false, _ parts: String...) {
-        (self.name, self.isForDevices) = (name, isForDevices)
+        self.name = name
+        self.isForDevices = isForDevices
         self.parts = parts.map { sql in
             (sql, (1...4).last { sql.contains("?\($0)") } ?? 0)
         }

@@ -22,7 +22,10 @@ package struct AnswerEnvelope {
         time: Int64? = nil,
         reasons: [ConflictReason]? = nil
     ) {
-        (self.id, self.revision, self.time, self.reasons) = (id, revision, time, reasons)
+        self.id = id
+        self.revision = revision
+        self.time = time
+        self.reasons = reasons
     }
 
     /// The members, in the order in which they are sent.

@@ -16,7 +16,9 @@ package struct AuthorsCopy: Sendable {
 
     /// Takes what a store has kept.
     package init(whole: String?, ids: String?, logged: String?) {
-        (self.whole, self.ids, self.logged) = (whole, ids, logged)
+        self.whole = whole
+        self.ids = ids
+        self.logged = logged
     }
 
     /// The copy as JSON: of a change set that was compacted, the ids alone are left, which is all
@@ -47,7 +49,8 @@ package struct AuthorsCopy: Sendable {
     /// Both texts are ours, so a record has the same name in both, to the byte. A long one is gone
     /// through once, and is in memory once more.
     private static func named(_ logged: String, ids: String) -> String? {
-        var (logged, ids) = (logged, ids)
+        var logged = logged
+        var ids = ids
         let given = ids.withUTF8 { ids -> [String: [String: String]]? in
             let walk = JSONWalk(ids)
             var given: [String: [String: String]] = [:]
@@ -61,7 +64,8 @@ package struct AuthorsCopy: Sendable {
         guard let given else { return nil }
         return logged.withUTF8 { logged -> String? in
             let walk = JSONWalk(logged)
-            var (text, copied) = ([UInt8](), 0)
+            var text = [UInt8]()
+            var copied = 0
             text.reserveCapacity(logged.count + logged.count / 8)
             let whole = walk.attributes { table, name, value in
                 if let members = given[table]?[name] {

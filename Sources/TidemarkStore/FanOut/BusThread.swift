@@ -28,7 +28,8 @@ package final class BusThread: Sendable {
         var ends: [Int32] = [-1, -1]
         pipe(&ends)
         for end in ends { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
-        (sleeper, waker) = (ends[0], ends[1])
+        sleeper = ends[0]
+        waker = ends[1]
     }
 
     deinit {

@@ -12,7 +12,8 @@ extension GroupPlan {
             let bytes = bound.drafted.map { bodies[$0].all.utf8.count }.reduce(0, +)
             guard bound.knownBytes + bytes <= bound.bytesMax else { throw NotPlain() }
         }
-        var (answers, bytes) = ([Result<ZoneAnswer, any Error>](), 0)
+        var answers = [Result<ZoneAnswer, any Error>]()
+        var bytes = 0
         for (index, draft) in drafts.enumerated() {
             // A group ends when its answers have become large.
             guard bytes < bytesMax else { throw NotPlain() }

@@ -76,9 +76,9 @@ struct PlanRecords: Sendable {
             )
         )
         while let row = try rows.next() {
-            let (ord, table, id): (Int, String, Int64) = try (
-                row.value(0), row.value(1), row.value(2)
-            )
+            let ord: Int = try row.value(0)
+            let table: String = try row.value(1)
+            let id: Int64 = try row.value(2)
             let (name, _) = tables.name(table, key: "\(id)", ord)
             changes[ord, default: Changes()].references.append(name)
             if id < 0 {

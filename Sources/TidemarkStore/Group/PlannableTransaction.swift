@@ -81,7 +81,8 @@ package struct PlanFacts: Sendable {
 
     /// The change sets that a device missed; nil when it takes more than is known.
     package func catchUp(_ missed: MissedRevisions) -> CatchUp? {
-        var (bodies, bytes) = ([String](), 0)
+        var bodies = [String]()
+        var bytes = 0
         for next in (missed.after + 1)...missed.through {
             guard let recent = recent[next], !recent.body.isEmpty,
                 missed.device == nil || recent.device != missed.device

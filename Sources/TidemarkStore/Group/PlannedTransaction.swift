@@ -36,7 +36,8 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
             // Each request is told by itself what is wrong with the rows.
             throw NotPlain()
         }
-        (self.base, tables) = (base, PlanTables(base.staged.schema))
+        self.base = base
+        tables = PlanTables(base.staged.schema)
         state = try base.zone()
         plan = GroupPlan(first: state.revision)
     }
@@ -76,7 +77,9 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
     package func isolated<Success>(_ body: () throws -> Success) throws -> Result<
         Success, any Error
     > {
-        (start, isUndoable, plan.requests) = (nil, true, plan.requests + 1)
+        start = nil
+        isUndoable = true
+        plan.requests = plan.requests + 1
         do {
             return .success(try body())
         } catch is DamagedLog {
@@ -97,7 +100,8 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         if let device = request.device {
             guard plan.devices.insert(device).inserted else { throw NotPlain() }
         }
-        (start, echo) = ((plan, state), request.echo)
+        start = (plan, state)
+        echo = request.echo
     }
 
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
@@ -125,7 +129,8 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         let changes = records.changes[ord] ?? PlanRecords.Changes()
         // Of what is planned, only what is about the same records can matter.
         let planned = plan.revisions(about: changes, by: plan.requests)
-        (current.base, current.seen) = (base, seen.filter { $0 <= plan.first } + planned)
+        current.base = base
+        current.seen = seen.filter { $0 <= plan.first } + planned
         current.segment = try plan.place(changes, in: tables)
         return []
     }

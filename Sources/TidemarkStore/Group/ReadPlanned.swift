@@ -53,7 +53,8 @@ extension PlannedTransaction {
     package func known(_ ids: [String]) throws -> [String] { try base.known(ids) }
 
     package func ancestry(of ids: [String]) throws -> Ancestry {
-        var (revisions, others) = ([Int64](), [String]())
+        var revisions = [Int64]()
+        var others = [String]()
         for id in ids {
             guard let index = plan.places[id] else {
                 others.append(id)

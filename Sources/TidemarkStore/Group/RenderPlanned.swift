@@ -42,7 +42,8 @@ extension StagedRequest {
         of planned: [GroupPlan.Planned],
         _ segment: StagedSets
     ) throws -> [GroupPlan.Body] {
-        let (all, new) = (try parts(segment, reducedSQL), try parts(segment, givenSQL))
+        let all = try parts(segment, reducedSQL)
+        let new = try parts(segment, givenSQL)
         let changed = try changedSets(segment)
         return planned.map { change in
             let envelope = AnswerEnvelope(

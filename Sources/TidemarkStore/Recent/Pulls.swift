@@ -36,8 +36,11 @@ package final class Pulls: Sendable {
         head: @escaping Head,
         load: @escaping Load
     ) throws {
-        (self.limits, self.metrics, self.shared) = (limits, metrics, shared)
-        (self.head, self.load) = (head, load)
+        self.limits = limits
+        self.metrics = metrics
+        self.shared = shared
+        self.head = head
+        self.load = load
         requests = try PullRequests(limits: limits)
     }
 

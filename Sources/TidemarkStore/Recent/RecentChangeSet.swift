@@ -28,8 +28,11 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
         chain: String,
         body: String
     ) {
-        (self.revision, self.device, self.fingerprint) = (revision, device, fingerprint)
-        (self.chain, self.body) = (chain, body)
+        self.revision = revision
+        self.device = device
+        self.fingerprint = fingerprint
+        self.chain = chain
+        self.body = body
     }
 
     /// Makes what is known of a revision whose change set is not to be had: devices that are at it
@@ -105,7 +108,10 @@ package struct ZoneHead: Hashable, Sendable {
         hasNotes: Bool,
         lastNoted: Int64? = nil
     ) {
-        (self.state, self.fingerprint) = (state, fingerprint)
-        (self.chain, self.hasNotes, self.lastNoted) = (chain, hasNotes, lastNoted)
+        self.state = state
+        self.fingerprint = fingerprint
+        self.chain = chain
+        self.hasNotes = hasNotes
+        self.lastNoted = lastNoted
     }
 }

@@ -53,7 +53,9 @@ package struct RecentChangeSets: Sendable {
     /// Takes in what was loaded: consecutive change sets, oldest first.
     package mutating func take(_ run: [RecentChangeSet], at head: ZoneHead) {
         if !isOf(head) {
-            (epoch, schema, entries) = (head.state.epoch, head.state.schema, [])
+            epoch = head.state.epoch
+            schema = head.state.schema
+            entries = []
         }
         guard let first = run.first, let last = run.last else { return }
         if let end = entries.last, first.revision == end.revision + 1, first.follows(end.chain) {

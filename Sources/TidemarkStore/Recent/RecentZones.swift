@@ -8,7 +8,8 @@ struct RecentZones: Sendable {
     private var uses: UInt64 = 0
 
     init(bounds: RecentChangeSets.Bounds = .init(), bytesMax: Int = 64 << 20) {
-        (self.bounds, self.bytesMax) = (bounds, bytesMax)
+        self.bounds = bounds
+        self.bytesMax = bytesMax
     }
 
     /// Those of a zone, and notes that they were asked for.

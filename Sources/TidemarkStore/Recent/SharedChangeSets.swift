@@ -23,7 +23,9 @@ package struct SharedZone: Hashable, Sendable {
 
     /// Makes a name.
     package init(zone: String, epoch: String, schema: String) {
-        (self.zone, self.epoch, self.schema) = (zone, epoch, schema)
+        self.zone = zone
+        self.epoch = epoch
+        self.schema = schema
     }
 }
 

@@ -40,7 +40,8 @@ package struct SnapshotShelf {
     package mutating func put(_ file: SnapshotFile, schema: String, at now: Int64) -> [String] {
         if let current, current.epoch == file.epoch, current.revision > file.revision { return [] }
         let replaced = current
-        (current, self.schema) = (file, schema)
+        current = file
+        self.schema = schema
         guard let replaced, readers[replaced] == nil else { return [] }
         return keep(replaced, at: now)
     }

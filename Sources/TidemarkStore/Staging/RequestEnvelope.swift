@@ -41,7 +41,8 @@ package struct RequestEnvelope {
                 "an array of change sets, possibly empty"
             )
         }
-        (self.revision, changeSets) = (revision, sets)
+        self.revision = revision
+        changeSets = sets
         takesDelta = try members.truth("delta") ?? false
         echo = try Self.echo(members)
         numbers = (

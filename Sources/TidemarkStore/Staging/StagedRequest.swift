@@ -26,7 +26,8 @@ package struct StagedRequest {
 
     /// Takes a connection that was prepared for the schema, and gives it the tables.
     package init(_ db: Database, schema: SyncSchema) throws {
-        (self.db, self.schema) = (db, schema)
+        self.db = db
+        self.schema = schema
         try CommitTables.prepare(db)
     }
 

@@ -55,7 +55,8 @@ final class Program: @unchecked Sendable {
         signal(SIGPIPE, SIG_IGN)
         self.name = name
         deadline = .now + limit
-        let (output, errors) = (Pipe(), Pipe())
+        let output = Pipe()
+        let errors = Pipe()
         process.executableURL = URL(filePath: name.hasPrefix("/") ? name : "/usr/bin/env")
         process.arguments = name.hasPrefix("/") ? arguments : [name] + arguments
         process.currentDirectoryURL = folder
@@ -167,7 +168,8 @@ final class Program: @unchecked Sendable {
     ) {
         Thread.detachNewThread { [self] in
             let descriptor = pipe.fileHandleForReading.fileDescriptor
-            var (rest, block) = ([UInt8](), [UInt8](repeating: 0, count: 65_536))
+            var rest = [UInt8]()
+            var block = [UInt8](repeating: 0, count: 65_536)
             while waitUntilReadable(descriptor) {
                 let count = Foundation.read(descriptor, &block, block.count)
                 guard count > 0 else { break }

@@ -32,7 +32,8 @@ final class PostgresZone: Sendable {
         database = try await TestDatabase()
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.schemaSQL = schema
-        (options.zones, options.rowPatience) = (zones, rowPatience)
+        options.zones = zones
+        options.rowPatience = rowPatience
         store = try await PostgresStore(options)
     }
 

@@ -91,7 +91,8 @@ final class TestRedis: Sendable {
     }
 
     private static func runNow(_ words: [String]) throws -> String {
-        let (process, pipe) = (Process(), Pipe())
+        let process = Process()
+        let pipe = Pipe()
         process.executableURL = URL(filePath: words[0])
         process.arguments = Array(words.dropFirst())
         process.standardOutput = pipe

@@ -109,8 +109,12 @@ struct Change: Equatable, CustomStringConvertible {
     let base: Int64
 
     init(_ row: Row) {
-        (table, key, operation) = (row["tbl"], row["key"], row["operation"])
-        (before, attributes, base) = (row["before"], row["attributes"], row["base"])
+        table = row["tbl"]
+        key = row["key"]
+        operation = row["operation"]
+        before = row["before"]
+        attributes = row["attributes"]
+        base = row["base"]
     }
 
     var line: String { "\(operation) \(table) \(key)\(attributes.map { " " + $0 } ?? "")" }

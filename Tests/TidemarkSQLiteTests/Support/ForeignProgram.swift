@@ -24,7 +24,8 @@ struct ForeignProgram: Sendable {
     /// Runs the program to its end.
     func run(_ arguments: [String]) async throws -> Outcome {
         let process = Process()
-        let (output, errors) = (Pipe(), Pipe())
+        let output = Pipe()
+        let errors = Pipe()
         process.executableURL = executable
         process.arguments = arguments
         process.standardOutput = output

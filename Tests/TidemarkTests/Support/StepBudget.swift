@@ -12,7 +12,8 @@ import Synchronization
 final class StepBudget: Sendable {
     private struct State {
         var isCounting = false
-        var (spent, most) = (0, 0)
+        var spent = 0
+        var most = 0
     }
 
     private let folder: String

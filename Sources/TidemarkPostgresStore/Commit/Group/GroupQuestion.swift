@@ -21,7 +21,8 @@ struct GroupQuestion: Sendable {
     private static let bytesMax = 1 << 20
 
     init(_ requests: [ZoneRequest]) {
-        var (ids, oldest) = (Set<String>(), Int64?.none)
+        var ids = Set<String>()
+        var oldest = Int64?.none
         for request in requests where request.kind == .sync {
             if request.body.count <= Self.scannedMax {
                 for id in Self.ids(in: request.body) { ids.formUnion([id, id.lowercased()]) }
@@ -30,12 +31,14 @@ struct GroupQuestion: Sendable {
                 oldest = min(oldest ?? revision, revision)
             }
         }
-        (self.ids, self.oldest) = (ids, oldest)
+        self.ids = ids
+        self.oldest = oldest
     }
 
     /// The texts in quotes that have the form of a UUID.
     static func ids(in body: [UInt8]) -> [String] {
-        var (found, start) = ([String](), Int?.none)
+        var found = [String]()
+        var start = Int?.none
         for (index, byte) in body.enumerated() where byte == UInt8(ascii: "\"") {
             if let start, index - start == 37, isID(body[(start + 1)..<index]) {
                 found.append(String(decoding: body[(start + 1)..<index], as: UTF8.self))

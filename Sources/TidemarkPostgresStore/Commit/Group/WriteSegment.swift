@@ -20,7 +20,8 @@ extension PostgresTransaction: PlannableTransaction {
         if let answers = try planned(group, by: handler) { return answers }
         try pg.execute("ROLLBACK TO plan; RELEASE plan")
         (state, notes) = before
-        (tail, given) = ([], [:])
+        tail = []
+        given = [:]
         return try handler.handle(group, in: self)
     }
 
@@ -156,7 +157,8 @@ extension PostgresTransaction: PlannableTransaction {
                     arguments: [segment.number, item.stored.table.name]
                 ) ?? 0
         }
-        let (creates, deletes) = (item.counts[.create] ?? 0, item.counts[.delete] ?? 0)
+        let creates = item.counts[.create] ?? 0
+        let deletes = item.counts[.delete] ?? 0
         guard creates + moving == 0 || deletes + moving == 0 || creates + deletes + moving == 1
         else { throw NotPlain() }
     }
@@ -167,7 +169,8 @@ extension PostgresTransaction: PlannableTransaction {
         _ segment: StagedSets
     ) throws -> [Step] {
         guard let count = item.counts[operation] else { return [] }
-        let (table, columns) = (item.stored, item.columns[operation, default: []])
+        let table = item.stored
+        let columns = item.columns[operation, default: []]
         let records = try PostgresText.records(table.table, segment, operation, in: db)
         let sql: String? =
             switch operation {
