@@ -1,10 +1,10 @@
-public import Foundation
+import Foundation
 import GRDB
-public import Logging
+import Logging
 public import TidemarkCore
 public import TidemarkServer
 import TidemarkSQLite
-package import TidemarkStore
+import TidemarkStore
 
 /// Zones in a PostgreSQL database: the store for production.
 ///
@@ -12,59 +12,8 @@ package import TidemarkStore
 /// would miss: any number of stores, in any number of processes, serve one database. Commits are
 /// durable before the answer leaves; libpq runs on threads of its own. Safe to use from any task.
 public final class PostgresStore: SyncService {
-    /// What a store is opened with.
-    public struct Options: Sendable {
-        /// The database: a URL or a `key=value` list, by libpq's rules.
-        public var address: String
-        /// Statements in SQLite's words that make the tables, and those tables and columns that the
-        /// database does not have yet.
-        public var schemaSQL: String?
-        /// An SQLite file whose tables and rows are copied when the database is not served yet;
-        /// later, those tables and columns that it has more.
-        public var filePath: String?
-        /// Whether the tables that are there are taken, when the database is not served yet.
-        public var adopts = false
-        /// With ``adopts``, the column that holds the zone, first in every key; nil: all rows are
-        /// of the zone `main`.
-        public var zoneColumn: String?
-        /// Tables to leave alone.
-        public var excluding: Set<String> = []
-        /// PostgreSQL's schema in which the tables are.
-        public var namespace = "public"
-        /// The zones that are to be there.
-        public var zones = ["main"]
-        /// A random id for new histories.
-        public var newEpoch: UUID
-        /// The database came back from a backup, so what devices know of its later revisions is
-        /// void: the zones go on as other histories.
-        public var isRestored = false
-        /// Conflict policies to change, by table and by `table.column`.
-        ///
-        /// The database keeps them, and all others stay as they are. They begin as `reject`.
-        public var policies: [String: ConflictPolicy] = [:]
-        /// The bounds on requests and answers.
-        public var limits = Limits.standard
-        /// How long a request waits for a row that another program holds, in milliseconds.
-        public var rowPatience = 1_000
-        /// The most connections.
-        public var connectionsMax = 8
-        /// Where snapshots are built: a folder of this process's machine.
-        public var folder = NSTemporaryDirectory()
-        /// Told what the database says when it fails, which clients are not.
-        public var logger = Logger(label: "tidemark.postgres")
-        /// The wall clock, in milliseconds since 1970; nil for the system's.
-        public var now: (@Sendable () -> Int64)?
-        /// A cache that the nodes share.
-        package var shared: (any SharedChangeSets)?
-        /// How the nodes tell each other what they commit; nil: by PostgreSQL's notifications.
-        package var bus: (any NodeBus)?
-
-        /// Options with the standard values.
-        public init(address: String, newEpoch: UUID) {
-            self.address = address
-            self.newEpoch = newEpoch
-        }
-    }
+    /// How a store is opened.
+    public typealias Options = PostgresStoreOptions
 
     /// Whom the store tells what it commits, and what other nodes and programs have committed.
     public let fanOut: FanOut

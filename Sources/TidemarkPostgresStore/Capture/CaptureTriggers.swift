@@ -19,13 +19,16 @@ import TidemarkSQLite
 /// What a change set of one zone writes into another one, by a trigger of the app's or a cascade,
 /// is noted in the same way: to that zone, its author is another program.
 enum CaptureTriggers {
+    /// The longest name of a zone: it has to fit into a notification.
+    static let zoneBytesMax = 200
+
     static let sharedSQL = """
         CREATE OR REPLACE FUNCTION tidemark.note_outside() RETURNS trigger
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             UPDATE tidemark.outside SET number = nextval('tidemark.commits')
                 WHERE zone = NEW.zone AND xid = NEW.xid;
-            IF octet_length(NEW.zone) <= \(OpenDatabase.zoneBytesMax) THEN
+            IF octet_length(NEW.zone) <= \(zoneBytesMax) THEN
                 PERFORM pg_notify('tidemark', 'outside ' || NEW.zone);
             END IF;
             RETURN NULL;

@@ -3,28 +3,6 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkStore
 
-/// The verdict on a change set, out of the database.
-struct KeptVerdict {
-    /// The verdicts of zone `$1`.
-    static let sql =
-        "SELECT id, device, hash, revision, as_sent FROM tidemark.verdict WHERE zone = $1"
-
-    /// The id of the change set.
-    let id: String
-    let verdict: Verdict
-
-    /// Reads a row of ``sql``.
-    init(_ row: PostgresRows.Row) {
-        id = row.text(0)
-        verdict = Verdict(
-            device: row[1],
-            hash: row.text(2),
-            revision: row.integer(3),
-            isAsSent: row.isTrue(4)
-        )
-    }
-}
-
 extension PostgresTransaction {
     func verdict(of id: String) throws -> Verdict? {
         if facts.asked.contains(id) { return facts.verdicts[id] }

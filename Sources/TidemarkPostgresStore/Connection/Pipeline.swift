@@ -1,16 +1,5 @@
 import CLibPQ
 
-/// A statement with its parameters.
-struct PostgresStatement {
-    let sql: String
-    let parameters: [String?]
-
-    init(_ sql: String, _ parameters: [String?] = []) {
-        self.sql = sql
-        self.parameters = parameters
-    }
-}
-
 /// Several statements in one round trip.
 extension PostgresConnection {
     /// Sends statements at once and waits for all of their results.

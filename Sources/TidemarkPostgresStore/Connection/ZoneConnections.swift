@@ -28,7 +28,7 @@ final class ZoneConnections: Sendable {
     static let attemptsMax = 10
 
     /// Opens the database, and makes it ready when it is not served yet.
-    init(_ options: PostgresStore.Options, _ announcements: Announcements) async throws {
+    init(_ options: PostgresStoreOptions, _ announcements: Announcements) async throws {
         pool = PostgresPool(
             address: options.address,
             settings: PostgresConnection.Settings(),

@@ -7,13 +7,10 @@ import TidemarkSQLite
 /// transaction under a lock, so that many nodes may start at once.
 struct OpenDatabase {
     let pg: PostgresConnection
-    let options: PostgresStore.Options
+    let options: PostgresStoreOptions
 
     /// The lock's number: "tidemark" in ASCII, cut to what a number holds.
     static let lock = 0x7469_6465_6D61_726B
-
-    /// The longest name of a zone: it has to fit into a notification.
-    static let zoneBytesMax = 200
 
     ///
     /// What was done to a database.
@@ -273,10 +270,10 @@ struct OpenDatabase {
         guard try pg.text("SELECT 1 FROM tidemark.zone WHERE zone = $1", [zone]) == nil else {
             return
         }
-        guard zone.utf8.count <= Self.zoneBytesMax, !zone.isEmpty else {
+        guard zone.utf8.count <= CaptureTriggers.zoneBytesMax, !zone.isEmpty else {
             throw TidemarkError(
                 .invalidArgument,
-                "A zone's name has 1 to \(Self.zoneBytesMax) bytes.",
+                "A zone's name has 1 to \(CaptureTriggers.zoneBytesMax) bytes.",
                 fix: "Give --zone a shorter one."
             )
         }
