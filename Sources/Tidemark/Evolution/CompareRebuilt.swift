@@ -9,12 +9,16 @@ import TidemarkSQLite
 /// The snapshot is attached as `snapshot`. Its tables have neither types nor indexes, so a look-up
 /// in them reads all rows. Each table is first copied into `temp.tidemark_zone_row`, which is
 /// indexed by the key of the file's own row; then the cost is linear in the rows.
+///
+/// A table that the zone had dropped and has again is compared in the same way with ``FormerRows``.
 struct CompareRebuilt {
     let db: Database
     let schema: SyncSchema
     let tables: [SyncedTable]
     let now: String
     let newID: () -> UUID
+    /// The columns of the former rows that the file's are compared with; nil: with a snapshot.
+    var former: Set<String>?
 
     /// The tables of a file that have to be compared.
     static func tables(_ file: DeviceFile) throws -> [SyncedTable] {
@@ -23,7 +27,8 @@ struct CompareRebuilt {
         return file.schema.tables.filter { names.contains($0.name) }
     }
 
-    /// Captures the differences from a snapshot at this file's own revision: they are edits.
+    /// Captures the differences from a snapshot at this file's own revision, or from former rows:
+    /// they are edits.
     func capture() throws {
         for table in tables {
             try copyZone(table)
@@ -39,7 +44,7 @@ struct CompareRebuilt {
                     where: "\(isKnown(table)) AND \(differs(table)) AND \(isFree(table, "t."))"
                 ).run(db)
             }
-            try captureDeleted(table)
+            if former == nil { try captureDeleted(table) }
             try captureCreated(table)
         }
         try forgetZone()
@@ -81,12 +86,11 @@ struct CompareRebuilt {
     /// Copies the snapshot's rows of a table, with their keys in canonical JSON: as the zone has
     /// them, and as this file's row has it that its columns take for the same; NULL: there is none.
     private func copyZone(_ table: SyncedTable) throws {
-        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
         let names = schema.difference.wireNames[table.name, default: [:]]
-        let wire = table.columns.map(\.name).filter { !unserved.contains($0) }
-            .map { names[$0] ?? $0 }
+        let wire = table.key.map { names[$0] ?? $0 } + shared(table).map(\.wire)
         let key = table.key.map { SQLText.name(names[$0] ?? $0) }.joined(separator: ", ")
         let columns = wire.map { "\(SQLText.name($0)) AS \(SQLText.name(Self.prefix + $0))" }
+        let origin = former == nil ? "snapshot.\(SQLText.name(table.name))" : formerName(table)
         let same = KeySQL.match(table, key: "z.key", alias: "t.", isExact: false)
         try forgetZone()
         try db.execute(
@@ -96,10 +100,14 @@ struct CompareRebuilt {
                     SELECT \(RowJSON.key(table, alias: "t."))
                     FROM main.\(SQLText.name(table.name)) AS t WHERE \(same)) AS own
                 FROM (SELECT tidemark_key(\(key)) AS key, \(columns.joined(separator: ", "))
-                    FROM snapshot.\(SQLText.name(table.name))) AS z;
+                    FROM \(origin)) AS z;
                 CREATE INDEX temp.tidemark_zone_row_own ON tidemark_zone_row (own);
                 """
         )
+    }
+
+    private func formerName(_ table: SyncedTable) -> String {
+        "main.\(SQLText.name(FormerRows.name(table)))"
     }
 
     private func forgetZone() throws {
@@ -150,13 +158,13 @@ struct CompareRebuilt {
 
     // MARK: SQL
 
-    /// The columns that both sides have, with the zone's names.
+    /// The value columns that both sides have, with the zone's names.
     private func shared(_ table: SyncedTable) -> [(own: String, wire: String)] {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
         return table.valueColumns.map(\.name).filter { !unserved.contains($0) }.map {
-            ($0, names[$0] ?? $0)
-        }
+            (own: $0, wire: names[$0] ?? $0)
+        }.filter { former?.contains($0.wire) ?? true }
     }
 
     private static let source = "temp.tidemark_zone_row AS s"

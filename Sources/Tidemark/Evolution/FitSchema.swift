@@ -12,7 +12,8 @@ import TidemarkSQLite
 /// 3. Capture is renewed.
 /// 4. Tables and columns that both sides have only now: the zone's values come out of the side
 ///    table into the rows, and what was written here meanwhile becomes edits of this device.
-/// 5. What the file no longer has of the zone's asks for a snapshot, which fills the side table.
+/// 5. What the zone dropped is kept as it is now, for the case that the table comes back.
+/// 6. What the file no longer has of the zone's asks for a snapshot, which fills the side table.
 struct FitSchema {
     let db: Database
     let now: Date
@@ -155,9 +156,17 @@ struct FitSchema {
             now: Timestamp.text(now),
             newID: newID
         )
-        let added = step.addedTables
+        let former = FormerRows(
+            db: db,
+            schema: step.new,
+            now: Timestamp.text(now),
+            newID: newID
+        )
+        for table in step.goneTables { try former.keep(table, step.old.common.difference) }
+        let added = try step.addedTables.filter { try !former.capture($0) }
         for table in added { try adopt.giveTemporaryIds(table, shared: step.sharedBefore) }
         for table in added { try adopt.adopt(table) }
+        try former.forgetOthers()
         for (table, columns) in step.addedColumns {
             try TakeColumns(
                 db: db,

@@ -70,6 +70,13 @@ struct SchemaStep {
     /// Tables that both sides have only now, parents first.
     var addedTables: [SyncedTable] { new.tables.filter { old.common.byName[$0.name] == nil } }
 
+    /// Tables of the file that the zone has dropped.
+    var goneTables: [SyncedTable] {
+        let here = Set(new.difference.unservedTables.map(\.name))
+        let gone = here.intersection(new.history.droppedTables)
+        return old.common.tables.filter { gone.contains($0.name) }
+    }
+
     /// Columns that both sides have only now, of tables that both had before.
     var addedColumns: [(table: SyncedTable, columns: [SyncedTable.Column])] {
         new.tables.compactMap { table in

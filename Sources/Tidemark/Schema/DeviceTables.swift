@@ -17,6 +17,7 @@ import TidemarkSQLite
 /// | `tidemark_kept_record` | what it did to one record, and the record before |
 /// | `tidemark_idmap` | the permanent id that a temporary one became |
 /// | `tidemark_unknown` | a value that the zone has in a column or table which this file does not have |
+/// | `tidemark_former_T` | a row of the table T as it was when the zone dropped that |
 /// | `tidemark_independent` | a table in which edits by other programs are independent; `*`: all are |
 /// | `tidemark_outside` | a change set, waiting or parked, that no known transaction made |
 /// | `tidemark_conflict` | a refused change set, or values that were overruled, until somebody resolves it |
