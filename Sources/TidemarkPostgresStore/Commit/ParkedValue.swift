@@ -12,15 +12,26 @@ extension PostgresTransaction {
             $0.reference.parentColumns.contains(column.name)
         }
         guard column.isNotNull || isReferenced else { return "NULL" }
-        let type = table.type(column.name)
-        return switch table.kind(column.name) {
+        guard table.kind(column.name) != .boolean else { return table.column(column.name, "t") }
+        return Self.parked(table.type(column.name))
+    }
+
+    private static func parked(_ type: String) -> String {
+        if type.hasSuffix("[]") { return "ARRAY[\(parked(String(type.dropLast(2))))]" }
+        if let bound = bounds[type] { return "\(type)(\(parked(bound)), NULL)" }
+        return switch PostgresType(column: type) {
         case .integer: "(-\(type == "smallint" ? "30000" : "2000000000") - s.rec)::\(type)"
         case .real: "(-9007199254740992 + s.rec)::\(type)"
         case .bytes: "convert_to('tidemark parked ' || s.rec, 'UTF8')"
-        case .boolean: table.column(column.name, "t")
-        case .text, .mixed: Self.parkedText(type)
+        case .boolean, .text, .mixed: parkedText(type)
         }
     }
+
+    /// What the ranges are of that PostgreSQL comes with.
+    private static let bounds = [
+        "int4range": "integer", "int8range": "bigint", "numrange": "numeric", "daterange": "date",
+        "tsrange": "timestamp without time zone", "tstzrange": "timestamp with time zone",
+    ]
 
     private static func parkedText(_ type: String) -> String {
         let text = "'tidemark parked ' || s.rec"
@@ -32,6 +43,11 @@ extension PostgresTransaction {
         case "date": return "('4713-01-01 BC'::date + s.rec::int)"
         case "timestamp", "timestamp with time zone", "timestamp without time zone":
             return "('4713-01-01 00:00:00 BC'::\(type) + s.rec * interval '1 second')"
+        case "time", "time without time zone", "time with time zone":
+            // All times are somebody's; few have such a fraction of a second.
+            return "('23:59:59.999983'::\(type) - s.rec * interval '1.000003 seconds')"
+        case "inet", "cidr":
+            return "('100::'::inet + s.rec)::\(type)"
         case "interval": return "(interval '-170000000 years' + s.rec * interval '1 day')"
         case "numeric":
             guard let precision = sizes?.first else { return "(-1e100 - s.rec)::numeric" }

@@ -37,9 +37,9 @@ struct CaptureAdditions {
             """
         )
         if !kept.isEmpty { return kept[0].text(0) }
-        guard let value = table.defaults[column], AdoptTables.literal(value, kind) != nil,
-            !value.contains("("), !value.uppercased().hasPrefix("CURRENT")
-        else { return "null" }
+        guard let value = table.defaults[column], AdoptTables.isConstant(value) else {
+            return "null"
+        }
         return try pg.rows("SELECT \(kind.json("(\(value))::\(type)"))")[0].text(0)
     }
 

@@ -17,7 +17,8 @@ struct TableDifference: Hashable, Sendable {
     /// Columns that are called otherwise.
     var renamed: [Rename] = []
     /// Whether its rows may have changed unseen: its triggers were gone, a column got another type,
-    /// which rewrites values, a column was dropped and added again, or the key is another.
+    /// which rewrites values, a label of an enum was renamed, a column was dropped and added again,
+    /// or the key is another.
     var isRebuilt = false
 
     /// Compares a known table with the catalogue, `actual` being what that means.
@@ -61,6 +62,13 @@ struct TableDifference: Hashable, Sendable {
         for (name, column) in before.columns {
             guard let type = now.columns[name]?.type, names.contains(name) else { continue }
             if type != column.type { isRebuilt = true }
+        }
+        // Rows have another text for a renamed label, and nobody has written them.
+        for column in now.columns.values where before.number == now.number {
+            let former = before.columns.values.first { $0.number == column.number }?.labels ?? [:]
+            if former.contains(where: { id, label in column.labels?[id] ?? label != label }) {
+                isRebuilt = true
+            }
         }
     }
 

@@ -148,7 +148,7 @@ struct AdoptTables {
                 return "\(SQLText.name(row.text(0))) \(type) PRIMARY KEY"
             }
             if row.isTrue(2) { column += " NOT NULL" }
-            if let value = row[3].flatMap({ Self.literal($0, kind) }) {
+            if let value = try row[3].flatMap({ try standard($0, type: row.text(1)) }) {
                 column += " DEFAULT \(value)"
             }
             return column
@@ -215,18 +215,45 @@ struct AdoptTables {
         withoutZone(list.split(separator: "\n").map(String.init))
     }
 
-    /// A default that SQLite has too; nil for an expression, which PostgreSQL keeps to itself.
-    static func literal(_ expression: String, _ kind: PostgresType) -> String? {
-        if let match = expression.wholeMatch(of: /('(?:[^']|'')*')::[a-z "\.]+(?:\([0-9,]+\))?/) {
-            return kind == .text ? String(match.1) : nil
+    // MARK: Defaults
+
+    /// A default in SQLite's words; nil for an expression, which PostgreSQL keeps to itself.
+    private func standard(_ expression: String, type: String) throws -> String? {
+        let kind = PostgresType(column: type)
+        guard Self.isConstant(expression) else { return Self.moment(expression, kind) }
+        // Devices get the value that PostgreSQL's own rows get: `1.50`, or a moment in UTC.
+        let value = "(\(expression))::\(type)"
+        switch kind {
+        case .integer, .real, .boolean:
+            let text = try pg.rows("SELECT (\(value))::text")[0].text(0)
+            if kind == .boolean { return text == "true" ? "1" : "0" }
+            return Double(text)?.isFinite == true ? text : nil
+        case .bytes:
+            return try pg.text("SELECT 'X''' || encode(\(value), 'hex') || ''''")
+        case .text, .mixed:
+            return try pg.text("SELECT \(value)::text").map(SQLText.literal)
         }
-        if Double(expression) != nil { return kind == .text ? "'\(expression)'" : expression }
+    }
+
+    private static func moment(_ expression: String, _ kind: PostgresType) -> String? {
         switch (expression.lowercased(), kind) {
-        case ("true", .boolean): return "1"
-        case ("false", .boolean): return "0"
-        case ("now()", .text), ("current_timestamp", .text): return "CURRENT_TIMESTAMP"
-        case ("current_date", .text): return "CURRENT_DATE"
-        default: return nil
+        case ("now()", .text), ("current_timestamp", .text): "CURRENT_TIMESTAMP"
+        case ("current_date", .text): "CURRENT_DATE"
+        default: nil
         }
+    }
+
+    /// Whether a default is the same at any time: a number, a word, or a text, as PostgreSQL spells
+    /// them with their types, or an array of such.
+    static func isConstant(_ expression: String) -> Bool {
+        let value =
+            /(?:-?[0-9.]+(?:e[+\-]?[0-9]+)?|true|false|'(?:[^']|'')*')(?:::[\w "\.]+(?:\([0-9, ]+\))?(?:\[\])*)?/
+        let inBrackets = /\((.*)\)(?:::[\w "\.]+(?:\([0-9, ]+\))?(?:\[\])*)?/
+        if expression.wholeMatch(of: value) != nil { return true }
+        if let inner = expression.wholeMatch(of: inBrackets), inner.1.wholeMatch(of: value) != nil {
+            return true
+        }
+        guard let array = expression.wholeMatch(of: /ARRAY\[(.*)\]/) else { return false }
+        return array.1.split(separator: ", ").allSatisfy { isConstant(String($0)) }
     }
 }

@@ -74,6 +74,9 @@ struct CatalogueTable: Hashable, Codable {
         let number: Int64
         /// Its type, as PostgreSQL spells it.
         let type: String
+        /// The labels of its enums, by their numbers, which a renamed one keeps; nil: it has none,
+        /// or an earlier version has read it.
+        let labels: [String: String]?
     }
 
     /// The number of the table; a table that is made anew has another one.
@@ -82,6 +85,24 @@ struct CatalogueTable: Hashable, Codable {
     let columns: [String: Column]
     /// Whether all triggers are there, fire, and are the table's own.
     var isCaptured: Bool
+
+    /// The labels of the enums that the type of `a` is, or is made of: a domain, an array, a range
+    /// or a composite type.
+    private static let labels = """
+        WITH RECURSIVE part (oid) AS (
+            SELECT a.atttypid
+            UNION
+            SELECT v.oid FROM part JOIN pg_type AS t ON t.oid = part.oid, LATERAL (
+                SELECT t.typelem UNION ALL SELECT t.typbasetype
+                UNION ALL SELECT r.rngsubtype FROM pg_range AS r
+                WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
+                UNION ALL SELECT m.atttypid FROM pg_attribute AS m
+                WHERE m.attrelid = t.typrelid AND m.attnum > 0) AS v (oid)
+            WHERE v.oid <> 0
+        )
+        SELECT json_object_agg(e.oid::text, e.enumlabel ORDER BY e.oid)
+        FROM part JOIN pg_enum AS e ON e.enumtypid = part.oid
+        """
 
     /// Reads tables from the catalogue.
     static func read(
@@ -95,7 +116,8 @@ struct CatalogueTable: Hashable, Codable {
             SELECT c.relname, c.oid, a.attname, a.attnum, format_type(a.atttypid, a.atttypmod),
                 (SELECT count(*) FROM pg_trigger AS t
                     WHERE t.tgrelid = c.oid AND t.tgenabled = 'A' AND t.tgname = ANY ($3::text[])
-                        AND t.tgfoid = to_regproc(f.name))
+                        AND t.tgfoid = to_regproc(f.name)),
+                (\(labels))
             FROM unnest($2::text[], $5::text[]) AS f (relname, name)
                 JOIN pg_class AS c ON c.relname = f.relname
                 JOIN pg_attribute AS a ON a.attrelid = c.oid
@@ -110,9 +132,16 @@ struct CatalogueTable: Hashable, Codable {
             ]
         )
         let byTable = Dictionary(grouping: rows.map { $0 }) { $0.text(0) }
-        return byTable.mapValues { rows in
-            let columns = rows.map {
-                ($0.text(2), Column(number: $0.integer(3) ?? 0, type: $0.text(4)))
+        let decoder = JSONDecoder()
+        return try byTable.mapValues { rows in
+            let columns = try rows.map { row in
+                let labels = try row[6].map {
+                    try decoder.decode([String: String].self, from: Data($0.utf8))
+                }
+                return (
+                    row.text(2),
+                    Column(number: row.integer(3) ?? 0, type: row.text(4), labels: labels)
+                )
             }
             return CatalogueTable(
                 number: rows[0].integer(1) ?? 0,
@@ -176,6 +205,8 @@ struct CataloguePosition: Hashable, Sendable {
             UNION ALL
             SELECT hashint8extended(t.oid::bigint, ascii(t.tgenabled::text))
             FROM c JOIN pg_trigger AS t ON t.tgrelid = c.oid WHERE NOT t.tgisinternal
+            UNION ALL
+            SELECT hashint8extended(e.xmin::text::bigint, e.oid::bigint) FROM pg_enum AS e
         )
         SELECT (SELECT version FROM tidemark.served), count(*) || ' ' || coalesce(sum(hash), 0) FROM entry
         WHERE $1::text IS NOT NULL

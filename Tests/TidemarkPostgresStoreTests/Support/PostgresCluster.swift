@@ -70,6 +70,16 @@ final class PostgresCluster: DeviceHome {
     /// Runs statements as psql does, in one transaction.
     func psql(_ sql: String) async throws { try await database.writeOutside(sql) }
 
+    /// Waits until so many connections wait for locks.
+    func untilWaiting(_ count: Int) async throws {
+        let observer = try await database.connect()
+        let waiting = """
+            SELECT 1 FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND datname = current_database()
+            """
+        while try await observer.column(waiting).count < count { await Task.yield() }
+    }
+
     /// The rows of a query, each as text joined by `|`, NULL as nothing.
     func rows(_ sql: String) async throws -> [String] {
         let program = try await database.connect()
