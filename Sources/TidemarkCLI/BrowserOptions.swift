@@ -10,19 +10,15 @@ struct BrowserOptions: ParsableArguments {
             discussion: "Needed when a proxy in front of the server passes its own name on.",
             valueName: "name"
         )
-    )
-    var host: [String] = []
+    ) var host: [String] = []
 
     @Option(
         help: ArgumentHelp(
             "An origin whose web pages may read and write; may be repeated. Without it, none but the server's own.",
             valueName: "https://app.example"
         )
-    )
-    var allowOrigin: [String] = []
+    ) var allowOrigin: [String] = []
 
     /// The options as a value.
-    func policy() throws(TidemarkError) -> BrowserPolicy {
-        try BrowserPolicy(allowedOrigins: allowOrigin, hosts: host)
-    }
+    func policy() throws(TidemarkError) -> BrowserPolicy { try BrowserPolicy(allowedOrigins: allowOrigin, hosts: host) }
 }

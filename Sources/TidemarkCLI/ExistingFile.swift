@@ -17,18 +17,12 @@ enum ExistingFile {
             throw unreadable(path, "Cannot look for", reason)
         }
         guard status.st_mode & S_IFMT != S_IFDIR else {
-            throw TidemarkError(
-                .unusableFile,
-                "\(path) is a folder, not a file.",
-                fix: "Name the SQLite file in it."
-            )
+            throw TidemarkError(.unusableFile, "\(path) is a folder, not a file.", fix: "Name the SQLite file in it.")
         }
         guard access(path, R_OK) == 0 else { throw unreadable(path, "Cannot read", errno) }
     }
 
-    private static func unreadable(_ path: String, _ what: String, _ reason: Int32)
-        -> TidemarkError
-    {
+    private static func unreadable(_ path: String, _ what: String, _ reason: Int32) -> TidemarkError {
         TidemarkError(
             .unusableFile,
             "\(what) \(path): \(String(cString: strerror(reason))).",

@@ -23,9 +23,7 @@ enum Interruption {
             let first: UnixSignal? = try await tasks.next() ?? nil
             tasks.cancelAll()
             // Work that was done all the same has done well.
-            if let first, case .failure? = await tasks.nextResult() {
-                throw ExitCode(128 + first.rawValue)
-            }
+            if let first, case .failure? = await tasks.nextResult() { throw ExitCode(128 + first.rawValue) }
         }
     }
 }

@@ -9,12 +9,9 @@ struct OpenDevice {
     let engine: SyncEngine
 
     /// Opens a file to sync it; without `access`, for what needs no server.
-    init(
-        _ path: String,
-        access: ServerAccess? = nil,
-        independent: IndependentTables? = nil,
-        limits: Limits = .standard
-    ) async throws {
+    init(_ path: String, access: ServerAccess? = nil, independent: IndependentTables? = nil, limits: Limits = .standard)
+        async throws
+    {
         try ExistingFile.require(path, fix: Self.howToJoin)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
@@ -53,13 +50,9 @@ struct OpenDevice {
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
         try ExistingFile.require(path, fix: howToJoin)
-        do {
-            return try await reading(at: path, value)
-        } catch let error as DatabaseError
+        do { return try await reading(at: path, value) } catch let error as DatabaseError
             where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode)
-        {
-            return try await readingCopy(of: path, value)
-        }
+        { return try await readingCopy(of: path, value) }
     }
 
     private static func reading<Value: Sendable>(
@@ -92,14 +85,11 @@ struct OpenDevice {
     private static let howToJoin = "Make one with `tidemark device join URL FILE`."
 
     /// Syncs once and returns what happened.
-    func syncCollectingEvents(
-        acceptingMassDeletion: Bool = false,
-        told: PushedChange? = nil
-    ) async throws -> [SyncEvent] {
+    func syncCollectingEvents(acceptingMassDeletion: Bool = false, told: PushedChange? = nil) async throws
+        -> [SyncEvent]
+    {
         let stream = engine.events
-        let outcome = await Result {
-            try await engine.sync(acceptingMassDeletion: acceptingMassDeletion, told: told)
-        }
+        let outcome = await Result { try await engine.sync(acceptingMassDeletion: acceptingMassDeletion, told: told) }
         await engine.finishEvents()
         var events: [SyncEvent] = []
         for await event in stream { events.append(event) }
@@ -111,10 +101,6 @@ struct OpenDevice {
 extension Result where Failure == any Error {
     /// Notes how something ended, so that something else can be done before.
     init(_ body: () async throws -> Success) async {
-        do {
-            self = .success(try await body())
-        } catch {
-            self = .failure(error)
-        }
+        do { self = .success(try await body()) } catch { self = .failure(error) }
     }
 }

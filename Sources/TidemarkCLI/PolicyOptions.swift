@@ -12,8 +12,7 @@ struct PolicyOptions: ParsableArguments {
             discussion: "The zone keeps it until it is changed again; `tidemark schema` shows it.",
             valueName: "table[.column]=policy"
         )
-    )
-    var policy: [String] = []
+    ) var policy: [String] = []
 
     /// The policies by table, and by `table.column`.
     func read() throws -> [String: ConflictPolicy] {

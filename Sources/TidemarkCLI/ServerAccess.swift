@@ -12,16 +12,14 @@ struct ServerAccess: ParsableArguments {
             discussion: "Read again when the server refuses the token.",
             valueName: "file"
         )
-    )
-    var tokenFile: String?
+    ) var tokenFile: String?
 
     @Option(
         help: ArgumentHelp(
             "A PEM file of certificate authorities to trust in place of the system's; without it, TIDEMARK_CA_FILE of the environment.",
             valueName: "file"
         )
-    )
-    var caFile: String?
+    ) var caFile: String?
 
     /// The way to a server.
     func transport(to url: String) throws -> HTTPTransport {
@@ -54,9 +52,7 @@ private final class TokenFile: Sendable {
         self.token = Mutex(token)
     }
 
-    var credentials: Credentials {
-        .provider { [self] need in need == .request ? token.withLock { $0 } : again() }
-    }
+    var credentials: Credentials { .provider { [self] need in need == .request ? token.withLock { $0 } : again() } }
 
     /// The token that the file has now.
     private func again() -> String {
@@ -70,14 +66,10 @@ private final class TokenFile: Sendable {
 
     private static func read(_ path: String) throws(TidemarkError) -> String {
         let data: Data
-        do {
-            data = try Data(contentsOf: URL(filePath: path))
-        } catch {
+        do { data = try Data(contentsOf: URL(filePath: path)) } catch {
             throw unusable(path, "cannot be read: \(error.localizedDescription)")
         }
-        guard let text = String(data: data, encoding: .utf8) else {
-            throw unusable(path, "is no text")
-        }
+        guard let text = String(data: data, encoding: .utf8) else { throw unusable(path, "is no text") }
         return text.withoutLineBreakAtEnd
     }
 
@@ -92,7 +84,5 @@ private final class TokenFile: Sendable {
 
 extension String {
     /// The text without the line break that editors and `echo` put at its end.
-    fileprivate var withoutLineBreakAtEnd: String {
-        hasSuffix("\r\n") || hasSuffix("\n") ? String(dropLast()) : self
-    }
+    fileprivate var withoutLineBreakAtEnd: String { hasSuffix("\r\n") || hasSuffix("\n") ? String(dropLast()) : self }
 }

@@ -3,8 +3,7 @@ import TidemarkCore
 import TidemarkTerminal
 
 /// The command line: a thin shell around the libraries, one file a verb.
-@main
-struct TidemarkCommand: AsyncParsableCommand {
+@main struct TidemarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tidemark",
         abstract: "Offline-first sync for SQLite: your tables, your server.",
@@ -21,8 +20,8 @@ struct TidemarkCommand: AsyncParsableCommand {
             """,
         version: TidemarkVersion.current,
         subcommands: [
-            Serve.self, Device.self, SnapshotCommand.self, SchemaCommand.self, DigestCommand.self,
-            Verify.self, Backup.self, Misplaced.self,
+            Serve.self, Device.self, SnapshotCommand.self, SchemaCommand.self, DigestCommand.self, Verify.self,
+            Backup.self, Misplaced.self,
         ]
     )
 

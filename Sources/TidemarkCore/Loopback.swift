@@ -9,8 +9,6 @@ public enum Loopback {
         if ["localhost", "::1", "[::1]"].contains(host) { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)
         return parts.count == 4 && parts[0] == "127"
-            && parts.allSatisfy { part in
-                part.allSatisfy { ("0"..."9").contains($0) } && UInt8(part) != nil
-            }
+            && parts.allSatisfy { part in part.allSatisfy { ("0"..."9").contains($0) } && UInt8(part) != nil }
     }
 }

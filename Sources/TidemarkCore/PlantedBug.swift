@@ -13,17 +13,15 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     // What the server decides.
     case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn
     case ignoresAfter, forgetsOwnCommits, evictsUniqueHolder, swapsWithoutParking
-    case refusesEverything, mistakesForDeleted, mistakesForExisting, mistakesForOrphan,
-        mistakesForReferenced, mistakesForUnique
+    case refusesEverything, mistakesForDeleted, mistakesForExisting, mistakesForOrphan, mistakesForReferenced,
+        mistakesForUnique
     case lastArrivalWins, believesAnyTime, tellsNoLosers
     // What it keeps and answers.
-    case keepsEffectsOfRefused, keepsEffectsOfRefusedRequest, commitsWithoutDeletions,
-        leavesCascadesOutOfLog
+    case keepsEffectsOfRefused, keepsEffectsOfRefusedRequest, commitsWithoutDeletions, leavesCascadesOutOfLog
     case forgetsAcceptedVerdict, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
     case leavesChildrenOutOfTruth, countsRevisionThatDidNotFit, datesSnapshotBack
     case ignoresEpoch, keepsEpochWhenPutBack, believesAnyLap, forgetsHorizon
-    case swallowsRefusal, takesNamesTwice, answersBeforeFlush,
-        believesAnyTag
+    case swallowsRefusal, takesNamesTwice, answersBeforeFlush, believesAnyTag
     // What a device captures and sends.
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
     case carriesOldFingerprint, believesItsBooks, deletesUnasked
@@ -39,16 +37,13 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain
     case dropsOutboxOnSnapshot, trustsSnapshot
     // What it does when tables change.
-    case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues,
-        losesOwnColumns, refusesFormerNames, forgetsRenamedValues
+    case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues, losesOwnColumns,
+        refusesFormerNames, forgetsRenamedValues
 
     @TaskLocal private static var current: PlantedBug?
 
     /// Runs `body`, in this thread or task and no other, with the bug in the code.
-    package static func withPlanted<Result>(
-        _ bug: PlantedBug?,
-        _ body: () throws -> Result
-    ) rethrows -> Result {
+    package static func withPlanted<Result>(_ bug: PlantedBug?, _ body: () throws -> Result) rethrows -> Result {
         try $current.withValue(bug, operation: body)
     }
 
@@ -62,19 +57,15 @@ package enum PlantedBug: String, CaseIterable, Sendable {
 package func planted(_ bug: PlantedBug) -> Bool { bug.isPlanted }
 #else
 /// No bug at all: any name is one, and none is ever looked at.
-@usableFromInline @dynamicMemberLookup
-package enum PlantedBug {
+@usableFromInline @dynamicMemberLookup package enum PlantedBug {
     case none
 
     /// `false`.
-    @inlinable
-    package static var isAnyPlanted: Bool { false }
+    @inlinable package static var isAnyPlanted: Bool { false }
 
-    @inlinable
-    package static subscript(dynamicMember name: StaticString) -> PlantedBug { .none }
+    @inlinable package static subscript(dynamicMember name: StaticString) -> PlantedBug { .none }
 }
 
 /// `false`.
-@inlinable @inline(__always)
-package func planted(_ bug: @autoclosure () -> PlantedBug) -> Bool { false }
+@inlinable @inline(__always) package func planted(_ bug: @autoclosure () -> PlantedBug) -> Bool { false }
 #endif

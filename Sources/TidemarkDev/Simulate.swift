@@ -5,8 +5,7 @@ import TidemarkTerminal
 /// `tidemark-dev simulate`: worlds of devices, a server and a bad network, from seeds.
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract:
-            "Run seeded worlds of devices, a server, a bad network and crashes, and check them.",
+        abstract: "Run seeded worlds of devices, a server, a bad network and crashes, and check them.",
         discussion: """
             The real device and server cores run on real SQLite in memory, in virtual time. Everything that happens comes from \
             the seed, so a failure prints the one line that replays it.
@@ -22,13 +21,9 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "The first seed.") var seed: UInt64 = 1
     @Option(help: "How many seeds.") var seeds: UInt64 = 1
     @Option(help: "Events that do something, a seed.") var rounds = 200
-    @Option(
-        help:
-            "Which faults there are: all, network, crash, storage, schema, live, policies, restore or shapes."
-    )
+    @Option(help: "Which faults there are: all, network, crash, storage, schema, live, policies, restore or shapes.")
     var profile = "all"
-    @Option(help: "Plant a bug by name, or all, and show what notices it. Debug builds only.")
-    var planted: String?
+    @Option(help: "Plant a bug by name, or all, and show what notices it. Debug builds only.") var planted: String?
     @Flag(help: "Say everything that happens.") var trace = false
     @Flag(help: "Run each seed twice and compare.") var twice = false
     @Flag(help: "Shorten the story of the first failure, and tell it.") var shrink = false
@@ -39,8 +34,7 @@ struct Simulate: AsyncParsableCommand {
             if let planted { return try SimulatePlanted.run(planted) }
             guard let profile = Profile(rawValue: profile) else {
                 throw ValidationError(
-                    "There is no profile \(profile): "
-                        + Profile.allCases.map(\.rawValue).joined(separator: ", ") + "."
+                    "There is no profile \(profile): " + Profile.allCases.map(\.rawValue).joined(separator: ", ") + "."
                 )
             }
             let campaign = Campaign(
@@ -53,9 +47,7 @@ struct Simulate: AsyncParsableCommand {
             let bar = ProgressBar("simulating")
             let result = try await campaign.run { bar.update($0, of: $1, unit: "seeds") }
             bar.finish("\(result.seeds) seeds of \(rounds) rounds, \(profile.rawValue)")
-            if shrink, let seed = result.failedSeeds.first {
-                try tell(seed, profile)
-            }
+            if shrink, let seed = result.failedSeeds.first { try tell(seed, profile) }
             try show(result)
         }
     }
@@ -63,9 +55,7 @@ struct Simulate: AsyncParsableCommand {
     /// Tells the shortest story in which the seed breaks the same promise.
     private func tell(_ seed: UInt64, _ profile: Profile) throws {
         Terminal.note("shortening seed \(seed)")
-        let report = try Simulation.shortest(
-            .init(seed: seed, rounds: rounds, profile: profile)
-        )
+        let report = try Simulation.shortest(.init(seed: seed, rounds: rounds, profile: profile))
         for line in report.trace { Terminal.line(line) }
         Terminal.line()
     }
@@ -76,8 +66,9 @@ struct Simulate: AsyncParsableCommand {
             try Terminal.json(result.summary)
         } else {
             Terminal.table(
-                Counters.Name.allCases.filter { result.counters[$0] > 0 }
-                    .map { [$0.rawValue, String(result.counters[$0])] },
+                Counters.Name.allCases.filter { result.counters[$0] > 0 }.map {
+                    [$0.rawValue, String(result.counters[$0])]
+                },
                 right: [1]
             )
             Terminal.line("hash  \(result.hash)")

@@ -12,9 +12,7 @@ enum SimulatePlanted {
         var outcomes: [Proof.Outcome] = []
         for (index, name) in names.enumerated() {
             guard let outcome = try Proof().prove(name) else {
-                throw ValidationError(
-                    "There is no planted bug \(name): all, \(Proof.names.joined(separator: ", "))."
-                )
+                throw ValidationError("There is no planted bug \(name): all, \(Proof.names.joined(separator: ", ")).")
             }
             outcomes.append(outcome)
             bar.update(index + 1, of: names.count, unit: "bugs")
@@ -25,8 +23,8 @@ enum SimulatePlanted {
             [["planted bug", "breaks", "noticed by", "as", "worlds"]]
                 + outcomes.map { outcome in
                     [
-                        outcome.bug, outcome.place, outcome.caughtBy ?? "nobody",
-                        outcome.finding?.invariant ?? "-", String(outcome.tried),
+                        outcome.bug, outcome.place, outcome.caughtBy ?? "nobody", outcome.finding?.invariant ?? "-",
+                        String(outcome.tried),
                     ]
                 },
             right: [4]

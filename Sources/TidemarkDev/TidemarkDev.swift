@@ -3,8 +3,7 @@ import TidemarkCore
 import TidemarkTerminal
 
 /// The tools of people who work on Tidemark or measure it; no user's program needs them.
-@main
-struct TidemarkDevCommand: AsyncParsableCommand {
+@main struct TidemarkDevCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tidemark-dev",
         abstract: "Simulate, measure and cut the network of Tidemark.",

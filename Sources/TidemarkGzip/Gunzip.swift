@@ -54,9 +54,7 @@ public final class Gunzip {
     /// Says that no more input comes.
     ///
     /// - Throws: ``GzipError/truncated`` unless the stream has reached its end.
-    public func finish() throws(GzipError) {
-        guard hasEnded else { throw .truncated }
-    }
+    public func finish() throws(GzipError) { guard hasEnded else { throw .truncated } }
 }
 
 /// Decompresses one gzip stream at once.

@@ -39,10 +39,7 @@ public final class Gzip {
     /// The next compressed block, or nil when more input is needed or everything has been returned.
     public func next() -> [UInt8]? {
         while !hasEnded {
-            let (output, outcome) = stream.step(
-                bytesMax: Self.blockBytesMax,
-                finishing: isFinishing
-            )
+            let (output, outcome) = stream.step(bytesMax: Self.blockBytesMax, finishing: isFinishing)
             if case .ended = outcome { hasEnded = true }
             if !output.isEmpty { return output }
             if !stream.hasInput && !isFinishing { return nil }

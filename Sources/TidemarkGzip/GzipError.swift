@@ -20,8 +20,7 @@ extension GzipError: CustomStringConvertible {
         case .truncated: "it ends before its gzip stream does"
         case .corrupt: "it is not gzip, or was damaged on the way"
         case .trailingGarbage: "bytes follow the end of its gzip stream"
-        case .fileFailed(let operation, let path, let reason):
-            "cannot \(operation) \(path): \(reason)"
+        case .fileFailed(let operation, let path, let reason): "cannot \(operation) \(path): \(reason)"
         }
     }
 }

@@ -28,11 +28,7 @@ public enum GzipFile {
         }
     }
 
-    private static func empty(
-        _ gzip: Gzip,
-        into output: RawFile,
-        wrote: (_ bytes: [UInt8]) -> Void
-    ) throws(GzipError) {
+    private static func empty(_ gzip: Gzip, into output: RawFile, wrote: (_ bytes: [UInt8]) -> Void) throws(GzipError) {
         while let block = gzip.next() {
             try output.write(block)
             wrote(block)
@@ -43,11 +39,7 @@ public enum GzipFile {
     ///
     /// - Throws: ``GzipError``, for more than `bytesMax` bytes too; nothing is left at `target`
     ///   then.
-    public static func decompress(
-        _ source: String,
-        to target: String,
-        bytesMax: Int
-    ) throws(GzipError) {
+    public static func decompress(_ source: String, to target: String, bytesMax: Int) throws(GzipError) {
         try pipe(source, to: target) { (input, output) throws(GzipError) in
             let gunzip = Gunzip(bytesMax: bytesMax)
             while let piece = try input.read(bytesMax: readBytes) {

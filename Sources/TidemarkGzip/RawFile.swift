@@ -31,9 +31,7 @@ final class RawFile {
     func read(bytesMax: Int) throws(GzipError) -> [UInt8]? {
         var code = 0
         let bytes = [UInt8](unsafeUninitializedCapacity: bytesMax) { buffer, count in
-            repeat {
-                code = systemRead(descriptor, buffer.baseAddress, bytesMax)
-            } while code < 0 && errno == EINTR
+            repeat { code = systemRead(descriptor, buffer.baseAddress, bytesMax) } while code < 0 && errno == EINTR
             count = max(code, 0)
         }
         guard code >= 0 else { throw Self.failure("read", path) }
@@ -45,11 +43,7 @@ final class RawFile {
         var written = 0
         while written < bytes.count {
             let code = bytes.withUnsafeBytes { buffer in
-                systemWrite(
-                    descriptor,
-                    buffer.baseAddress.map { $0 + written },
-                    buffer.count - written
-                )
+                systemWrite(descriptor, buffer.baseAddress.map { $0 + written }, buffer.count - written)
             }
             guard code >= 0 || errno == EINTR else { throw Self.failure("write", path) }
             written += max(code, 0)

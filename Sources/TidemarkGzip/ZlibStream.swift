@@ -48,8 +48,7 @@ final class ZlibStream {
                     ZLIB_VERSION,
                     size
                 )
-            case .decompress:
-                inflateInit2_(stream, Self.gzipWindowBits, ZLIB_VERSION, size)
+            case .decompress: inflateInit2_(stream, Self.gzipWindowBits, ZLIB_VERSION, size)
             }
         precondition(code == Z_OK, "zlib cannot start (\(code)): no memory, or another zlib")
     }
@@ -76,9 +75,7 @@ final class ZlibStream {
     func step(bytesMax: Int, finishing: Bool) -> (output: [UInt8], outcome: Outcome) {
         var code = Z_OK
         let output = [UInt8](unsafeUninitializedCapacity: bytesMax) { buffer, count in
-            code = input.withUnsafeBufferPointer { pending in
-                step(from: pending, into: buffer, finishing: finishing)
-            }
+            code = input.withUnsafeBufferPointer { pending in step(from: pending, into: buffer, finishing: finishing) }
             count = bytesMax - Int(stream.pointee.avail_out)
         }
         return switch code {
@@ -95,9 +92,7 @@ final class ZlibStream {
         finishing: Bool
     ) -> Int32 {
         let available = UInt32(clamping: pending.count - consumed)
-        stream.pointee.next_in = pending.baseAddress.map {
-            UnsafeMutablePointer(mutating: $0 + consumed)
-        }
+        stream.pointee.next_in = pending.baseAddress.map { UnsafeMutablePointer(mutating: $0 + consumed) }
         stream.pointee.avail_in = available
         stream.pointee.next_out = output.baseAddress
         stream.pointee.avail_out = UInt32(clamping: output.count)

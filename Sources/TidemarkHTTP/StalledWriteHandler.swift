@@ -19,9 +19,7 @@ final class StalledWriteHandler: ChannelInboundHandler, RemovableChannelHandler 
         } else if closing == nil {
             let context = NIOLoopBound(context, eventLoop: context.eventLoop)
             // From here towards the network: what stands behind would wait for the client.
-            closing = context.value.eventLoop.scheduleTask(in: timeout) {
-                context.value.close(promise: nil)
-            }
+            closing = context.value.eventLoop.scheduleTask(in: timeout) { context.value.close(promise: nil) }
         }
         context.fireChannelWritabilityChanged()
     }

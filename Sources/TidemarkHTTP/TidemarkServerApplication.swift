@@ -95,14 +95,8 @@ public struct TidemarkServerApplication: Sendable {
         let room = ConnectionRoom.granted(syncs: Self.syncsMax, listeners: limits.listenersMax)
         service.fanOut.admit(atMost: room.listeners)
         let readiness = Readiness()
-        let application = application(
-            readiness,
-            connectionsMax: room.connections,
-            onListening: onListening
-        )
-        let signals = await UnixSignalsSequence(
-            trapping: stopsOnSignals ? StopSignals.trapped() : []
-        )
+        let application = application(readiness, connectionsMax: room.connections, onListening: onListening)
+        let signals = await UnixSignalsSequence(trapping: stopsOnSignals ? StopSignals.trapped() : [])
         var configuration = ServiceGroupConfiguration(
             // The last one stops first: listeners have to go before their connections can end.
             services: [application, ListenerService(service, logger)],
@@ -120,19 +114,13 @@ public struct TidemarkServerApplication: Sendable {
             } onGracefulShutdown: {
                 readiness.stop()
             }
-        } catch let error as IOError {
-            throw cannotListen(String(cString: strerror(error.errnoCode)))
-        } catch let error as SocketAddressError {
-            throw cannotListen("\(error)")
-        }
+        } catch let error as IOError { throw cannotListen(String(cString: strerror(error.errnoCode))) } catch let error
+            as SocketAddressError
+        { throw cannotListen("\(error)") }
     }
 
     /// Waits for a signal, lets load balancers notice, then takes no more connections.
-    private func stop(
-        _ group: ServiceGroup,
-        on signals: UnixSignalsSequence,
-        _ readiness: Readiness
-    ) async throws {
+    private func stop(_ group: ServiceGroup, on signals: UnixSignalsSequence, _ readiness: Readiness) async throws {
         for await signal in signals {
             readiness.stop()
             // Whoever finds the process gone looks for the reason in a log without details.
@@ -153,8 +141,7 @@ public struct TidemarkServerApplication: Sendable {
             server: .http1(
                 configuration: .init(
                     additionalChannelHandlers: [
-                        StalledWriteHandler(timeout: Self.stalledWriteTimeout),
-                        HangUpHandler(),
+                        StalledWriteHandler(timeout: Self.stalledWriteTimeout), HangUpHandler(),
                         FlushBeforeCloseHandler(timeout: Self.stalledWriteTimeout),
                     ],
                     idleTimeout: Self.idleTimeout
@@ -170,22 +157,11 @@ public struct TidemarkServerApplication: Sendable {
     }
 
     private func router(_ readiness: Readiness) -> Router<ServerRequestContext> {
-        let router = Router(
-            context: ServerRequestContext.self,
-            options: .autoGenerateHeadEndpoints
-        )
+        let router = Router(context: ServerRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness))
-        router.add(
-            middleware: BrowserMiddleware(
-                policy: browsers,
-                isLoopback: Loopback.contains(host)
-            )
-        )
+        router.add(middleware: BrowserMiddleware(policy: browsers, isLoopback: Loopback.contains(host)))
         router.add(middleware: ErrorMiddleware())
-        let bodyReader = BodyReader(
-            bytesMax: limits.requestBytesMax,
-            durationMax: Self.uploadDurationMax
-        )
+        let bodyReader = BodyReader(bytesMax: limits.requestBytesMax, durationMax: Self.uploadDurationMax)
         RouteTable(
             service: service,
             bodyReader: bodyReader,

@@ -12,13 +12,7 @@ public struct OutboxSet: Sendable, Equatable {
     public let time: Int64
 
     /// Makes a waiting change set.
-    public init(
-        id: String,
-        after: [String] = [],
-        changes: [RecordChange],
-        wire: String? = nil,
-        time: Int64 = 0
-    ) {
+    public init(id: String, after: [String] = [], changes: [RecordChange], wire: String? = nil, time: Int64 = 0) {
         self.id = id
         self.after = after
         self.changes = changes
@@ -69,12 +63,7 @@ public struct ParkedSet: Sendable, Equatable {
     public let isOverruled: Bool
 
     /// Makes a parked change set.
-    public init(
-        id: String,
-        items: [Item],
-        reasons: String = "[]",
-        isOverruled: Bool = false
-    ) {
+    public init(id: String, items: [Item], reasons: String = "[]", isOverruled: Bool = false) {
         self.id = id
         self.items = items
         self.reasons = reasons

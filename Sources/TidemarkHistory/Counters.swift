@@ -50,9 +50,8 @@ public struct Counters: Sendable, Equatable {
     }
 
     private static let paths: [String: any WritableKeyPath<Counters, Int> & Sendable] = [
-        "commits": \.commits, "edits": \.edits, "conflicts": \.conflicts,
-        "deletions": \.deletions, "retries": \.retries, "crashes": \.crashes,
-        "identities": \.identities, "resolutions": \.resolutions, "snapshots": \.snapshots,
-        "restores": \.restores, "keptValues": \.keptValues, "hiddenChanges": \.hiddenChanges,
+        "commits": \.commits, "edits": \.edits, "conflicts": \.conflicts, "deletions": \.deletions,
+        "retries": \.retries, "crashes": \.crashes, "identities": \.identities, "resolutions": \.resolutions,
+        "snapshots": \.snapshots, "restores": \.restores, "keptValues": \.keptValues, "hiddenChanges": \.hiddenChanges,
     ]
 }

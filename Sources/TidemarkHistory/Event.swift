@@ -18,13 +18,7 @@ public struct Event: Sendable {
         /// rows; never told when no table ever changes.
         case altered(actor: String, Layout)
         /// A device's file is there, with these rows at this revision: the first event of a device.
-        case joined(
-            device: String,
-            identity: String,
-            epoch: String?,
-            cursor: Int64,
-            rows: [RowChange]
-        )
+        case joined(device: String, identity: String, epoch: String?, cursor: Int64, rows: [RowChange])
         /// A transaction of the app, or of any other program, in a device's file: what it did to
         /// the synced tables, with all cascades. Also what an app does to resolve a conflict.
         case edited(device: String, [RowChange])

@@ -54,8 +54,7 @@ public struct HistoryChecker: Sendable {
         case .sent(let request): take(request)
         case .served(let step): take(step)
         case .delivered(_, let request): deliver(request)
-        case .snapshot(let epoch, let revision, let rows):
-            checkSnapshot(epoch: epoch, revision: revision, rows)
+        case .snapshot(let epoch, let revision, let rows): checkSnapshot(epoch: epoch, revision: revision, rows)
         case .crashed: counters.crashes += 1
         case .reopened: break
         case .copied(let from, let name):
@@ -87,14 +86,7 @@ public struct HistoryChecker: Sendable {
         found what: String
     ) {
         found.append(
-            Violation(
-                invariant,
-                event: count,
-                actor: actor,
-                subject: "\(subject)",
-                expected: expected,
-                found: what
-            )
+            Violation(invariant, event: count, actor: actor, subject: "\(subject)", expected: expected, found: what)
         )
     }
 }
@@ -103,8 +95,6 @@ extension Cells? {
     /// The row in one line, columns sorted by name.
     var text: String {
         guard let self else { return "no row" }
-        return "{"
-            + self.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
-            .joined(separator: " ") + "}"
+        return "{" + self.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ") + "}"
     }
 }

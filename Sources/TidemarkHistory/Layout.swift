@@ -28,9 +28,7 @@ public struct Layout: Sendable, Equatable {
     func fitted(_ row: Cells, of table: String) -> Cells? {
         tables[table].map { columns in
             var fitted = columns
-            for column in columns.keys {
-                if let value = row[column] { fitted[column] = value }
-            }
+            for column in columns.keys { if let value = row[column] { fitted[column] = value } }
             return fitted
         }
     }

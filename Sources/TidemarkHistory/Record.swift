@@ -16,9 +16,7 @@ public struct RecordID: Hashable, Comparable, Sendable, CustomStringConvertible 
     public var description: String { "\(table) \(key)" }
 
     /// By table, then by key.
-    public static func < (a: RecordID, b: RecordID) -> Bool {
-        (a.table, a.key) < (b.table, b.key)
-    }
+    public static func < (a: RecordID, b: RecordID) -> Bool { (a.table, a.key) < (b.table, b.key) }
 }
 
 /// The columns of a row, each with its value in canonical JSON; equal text means equal type and
@@ -61,12 +59,7 @@ public struct RecordChange: Sendable, Equatable {
     public let base: Int64?
 
     /// Makes a change.
-    public init(
-        _ record: RecordID,
-        _ operation: Operation,
-        _ cells: Cells = [:],
-        base: Int64? = nil
-    ) {
+    public init(_ record: RecordID, _ operation: Operation, _ cells: Cells = [:], base: Int64? = nil) {
         self.record = record
         self.operation = operation
         self.cells = cells

@@ -127,9 +127,7 @@ public struct Rules: Sendable {
         self.caps = caps
         self.requestsToDrainMax = requestsToDrainMax
         self.secondsToDrainMax = secondsToDrainMax
-        byName = Dictionary(
-            uniqueKeysWithValues: tables.enumerated().map { ($0.element.name, $0.offset) }
-        )
+        byName = Dictionary(uniqueKeysWithValues: tables.enumerated().map { ($0.element.name, $0.offset) })
     }
 
     /// The table of a name; nil when it is not synced.

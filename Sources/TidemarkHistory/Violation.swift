@@ -44,14 +44,7 @@ public struct Violation: Error, Sendable, CustomStringConvertible {
     public let found: String
 
     /// Makes a violation.
-    public init(
-        _ invariant: Invariant,
-        event: Int,
-        actor: String,
-        subject: String,
-        expected: String,
-        found: String
-    ) {
+    public init(_ invariant: Invariant, event: Int, actor: String, subject: String, expected: String, found: String) {
         self.invariant = invariant
         self.event = event
         self.actor = actor
@@ -62,7 +55,6 @@ public struct Violation: Error, Sendable, CustomStringConvertible {
 
     /// One line.
     public var description: String {
-        "\(invariant.rawValue) at event \(event), \(actor), \(subject):"
-            + " expected \(expected), found \(found)"
+        "\(invariant.rawValue) at event \(event), \(actor), \(subject):" + " expected \(expected), found \(found)"
     }
 }

@@ -51,17 +51,11 @@ public final class PostgresStore: SyncService {
         self.fanOut = fanOut
         self.zones = zones
         handler = SyncHandler(limits: options.limits)
-        snapshots = ZoneSnapshots(
-            folder: options.folder,
-            now: options.now ?? SystemClock.milliseconds
-        )
+        snapshots = ZoneSnapshots(folder: options.folder, now: options.now ?? SystemClock.milliseconds)
         let group = GroupHandler(limits: options.limits)
         let limits = options.limits
         commit = { zone, requests in
-            try await zones.inTransaction(
-                zone,
-                asking: GroupQuestion(requests)
-            ) { transaction in
+            try await zones.inTransaction(zone, asking: GroupQuestion(requests)) { transaction in
                 let results = try transaction.answer(requests, by: group)
                 if !GroupHandler.isWorthCommitting(results) { transaction.isVoid = true }
                 return results
@@ -82,9 +76,7 @@ public final class PostgresStore: SyncService {
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
         let request = ZoneRequest(.sync, body: body)
-        do {
-            return try await committer.answer(request, zone: zone).body
-        } catch let damage as DamagedLog {
+        do { return try await committer.answer(request, zone: zone).body } catch let damage as DamagedLog {
             try await zones.inTransaction(zone) { try $0.forgetLog(through: damage.revision) }
             metrics.foundDamagedLog()
             options.logger.error("\(damage.warning)", metadata: ["zone": "\(zone)"])
@@ -93,12 +85,8 @@ public final class PostgresStore: SyncService {
     }
 
     /// Answers requests as one group, in their order: at least the first.
-    package func sync(zone: String, together bodies: [[UInt8]]) async throws
-        -> [Result<[UInt8], any Error>]
-    {
-        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in
-            result.map(\.body)
-        }
+    package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
+        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in result.map(\.body) }
     }
 
     /// What is new for a device that has the rows of a tag.
@@ -114,9 +102,7 @@ public final class PostgresStore: SyncService {
     }
 
     /// What a zone is at.
-    public func latest(zone: String) async throws -> ZoneRevision {
-        try await zones.position(of: zone).revision
-    }
+    public func latest(zone: String) async throws -> ZoneRevision { try await zones.position(of: zone).revision }
 
     /// Looks what other nodes have committed and other programs have written, should a notification
     /// have been lost.
@@ -164,16 +150,9 @@ public final class PostgresStore: SyncService {
     }
 
     /// A file of what has changed since; nil where all rows are better.
-    private func delta(
-        since base: DeltaBase,
-        at state: ZoneState,
-        _ zone: String
-    ) async throws -> SnapshotFile? {
-        guard base.epoch == state.epoch, base.schema == state.schema,
-            base.revision < state.revision
-        else { return nil }
-        return try await snapshots.cache(of: zone).delta(since: base.revision, at: state) {
-            [zones] path in
+    private func delta(since base: DeltaBase, at state: ZoneState, _ zone: String) async throws -> SnapshotFile? {
+        guard base.epoch == state.epoch, base.schema == state.schema, base.revision < state.revision else { return nil }
+        return try await snapshots.cache(of: zone).delta(since: base.revision, at: state) { [zones] path in
             try await zones.reading { pg, served in
                 try BuildSnapshot(pg: pg, served: served, zone: zone, base: base).build(at: path)
             }
@@ -186,17 +165,13 @@ public final class PostgresStore: SyncService {
     }
 
     /// Tells that nobody reads the snapshot any more.
-    public func releaseSnapshot(_ snapshot: SnapshotFile) async {
-        await snapshots.release(snapshot)
-    }
+    public func releaseSnapshot(_ snapshot: SnapshotFile) async { await snapshots.release(snapshot) }
 
     /// The statements that make the zone's tables, as JSON.
     public func schema(zone: String) async throws -> [UInt8] {
         try await zones.inTransaction(zone) { transaction in
             let served = transaction.served
-            let shape = served.schema.shape.split(separator: "\n").map {
-                ChangeSetJSON.quote(String($0))
-            }
+            let shape = served.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
             let state = transaction.state
             let text =
                 #"{"zone":\#(ChangeSetJSON.quote(zone)),"epoch":"\#(state.epoch)","revision":\#(state.revision),"#
@@ -207,8 +182,7 @@ public final class PostgresStore: SyncService {
 
     /// The content hash of every table, at one revision.
     public func digest(zone: String) async throws -> ZoneDigest {
-        let path =
-            "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
+        let path = "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
         defer { removeIfThere(path) }
         for _ in 0..<ZoneConnections.attemptsMax {
             try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
@@ -221,9 +195,7 @@ public final class PostgresStore: SyncService {
     }
 
     /// The latest revision and epoch of a zone, for people and logs.
-    public func state(zone: String) async throws -> ZoneState {
-        try await zones.inTransaction(zone) { $0.state }
-    }
+    public func state(zone: String) async throws -> ZoneState { try await zones.inTransaction(zone) { $0.state } }
 
     /// Removes the files that the store made; nothing may be in flight.
     public func close() async {

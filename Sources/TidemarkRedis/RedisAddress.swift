@@ -16,9 +16,8 @@ package struct RedisAddress: Hashable, Sendable {
         let parts = URLComponents(string: text)
         let path = parts?.path ?? ""
         let number = path.isEmpty || path == "/" ? 0 : Int(path.dropFirst())
-        guard let parts, parts.scheme == "redis", let host = parts.host, !host.isEmpty,
-            let database = number, database >= 0, parts.query == nil,
-            let port = Int32(exactly: parts.port ?? 6_379)
+        guard let parts, parts.scheme == "redis", let host = parts.host, !host.isEmpty, let database = number,
+            database >= 0, parts.query == nil, let port = Int32(exactly: parts.port ?? 6_379)
         else {
             throw TidemarkError(
                 .invalidArgument,

@@ -39,9 +39,7 @@ package final class RedisBus: NodeBus {
                     try listener.flush()
                     isTried = true
                 }
-                for message in try listener.arrived() {
-                    if let news = Self.news(message) { hear(news) }
-                }
+                for message in try listener.arrived() { if let news = Self.news(message) { hear(news) } }
                 for revision in thread.takePending() {
                     _ = try speaker.run(["PUBLISH", channel, NodeNews.message(revision)])
                 }
@@ -59,15 +57,13 @@ package final class RedisBus: NodeBus {
 
     /// Whether anything happened: a message, or something to tell.
     private func wait(for listener: RedisConnection) -> Bool {
-        var files = [listener.descriptor, thread.sleeper].map {
-            pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
-        }
+        var files = [listener.descriptor, thread.sleeper].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         return poll(&files, nfds_t(files.count), Self.silenceMax) > 0
     }
 
     private static func news(_ message: RedisConnection.Reply) -> NodeNews? {
-        guard case .array(let parts) = message, parts.count == 3,
-            parts[0] == .bytes(Array("message".utf8)), case .bytes(let text) = parts[2]
+        guard case .array(let parts) = message, parts.count == 3, parts[0] == .bytes(Array("message".utf8)),
+            case .bytes(let text) = parts[2]
         else { return nil }
         return NodeNews(String(decoding: text, as: UTF8.self))
     }

@@ -50,10 +50,7 @@ package final class RedisCache: SharedChangeSets {
         RedisConnection.ignoreBrokenPipes()
     }
 
-    package func changeSets(
-        _ range: ClosedRange<Int64>,
-        of zone: SharedZone
-    ) async -> [RecentChangeSet] {
+    package func changeSets(_ range: ClosedRange<Int64>, of zone: SharedZone) async -> [RecentChangeSet] {
         guard isUsable else { return [] }
         return await withCheckedContinuation { continuation in
             queue.async { [self] in
@@ -78,11 +75,9 @@ package final class RedisCache: SharedChangeSets {
 
     // MARK: On the queue
 
-    private func fetch(
-        _ range: ClosedRange<Int64>,
-        _ zone: SharedZone,
-        _ connection: RedisConnection
-    ) throws -> [RecentChangeSet] {
+    private func fetch(_ range: ClosedRange<Int64>, _ zone: SharedZone, _ connection: RedisConnection) throws
+        -> [RecentChangeSet]
+    {
         let start = ContinuousClock.now
         var found: [RecentChangeSet] = []
         // Latest first: the end is of use without the beginning.
@@ -100,17 +95,13 @@ package final class RedisCache: SharedChangeSets {
         return found
     }
 
-    private func store(
-        _ run: [RecentChangeSet],
-        _ zone: SharedZone,
-        _ connection: RedisConnection
-    ) throws {
+    private func store(_ run: [RecentChangeSet], _ zone: SharedZone, _ connection: RedisConnection) throws {
         let small = run.filter { $0.body.utf8.count <= Self.bytesMax }
         for entry in small {
             let value = gzip(Array(try JSONEncoder().encode(entry)))
             try connection.send([
-                Array("SET".utf8), Array(Self.key(entry.revision, zone).utf8), value,
-                Array("EX".utf8), Array("\(Self.lifetime)".utf8),
+                Array("SET".utf8), Array(Self.key(entry.revision, zone).utf8), value, Array("EX".utf8),
+                Array("\(Self.lifetime)".utf8),
             ])
         }
         for _ in small { _ = try connection.receive() }
@@ -126,11 +117,7 @@ package final class RedisCache: SharedChangeSets {
         do {
             let json = try gunzip(bytes, bytesMax: 4 * bytesMax)
             return try JSONDecoder().decode(RecentChangeSet.self, from: Data(json))
-        } catch is GzipError {
-            return nil
-        } catch is DecodingError {
-            return nil
-        }
+        } catch is GzipError { return nil } catch is DecodingError { return nil }
     }
 
     // MARK: Outages
@@ -141,8 +128,7 @@ package final class RedisCache: SharedChangeSets {
     private func attempt<Result>(_ body: (RedisConnection) throws -> Result) -> Result? {
         guard isUsable else { return nil }
         do {
-            let connection =
-                try line.connection ?? RedisConnection(address, milliseconds: Self.patience)
+            let connection = try line.connection ?? RedisConnection(address, milliseconds: Self.patience)
             line.connection = connection
             let result = try body(connection)
             if state.withLock({ $0.pause.end() }) {

@@ -20,19 +20,14 @@ package final class RedisConnection {
     ///
     /// - Throws: ``RedisFailure``.
     package init(_ address: RedisAddress, milliseconds: Int) throws {
-        let limit = timeval(
-            tv_sec: milliseconds / 1_000,
-            tv_usec: .init(milliseconds % 1_000 * 1_000)
-        )
+        let limit = timeval(tv_sec: milliseconds / 1_000, tv_usec: .init(milliseconds % 1_000 * 1_000))
         guard let context = redisConnectWithTimeout(address.host, address.port, limit) else {
             throw RedisFailure(message: "no memory")
         }
         self.context = context
         try check(context.pointee.err == 0)
         try check(redisSetTimeout(context, limit) == REDIS_OK)
-        if let password = address.password {
-            _ = try run(["AUTH"] + [address.user].compactMap { $0 } + [password])
-        }
+        if let password = address.password { _ = try run(["AUTH"] + [address.user].compactMap { $0 } + [password]) }
         if address.database != 0 { _ = try run(["SELECT", "\(address.database)"]) }
     }
 
@@ -47,9 +42,7 @@ package final class RedisConnection {
     var descriptor: Int32 { context.pointee.fd }
 
     /// Runs a command of texts.
-    package func run(_ command: [String]) throws -> Reply {
-        try run(command.map { Array($0.utf8) })
-    }
+    package func run(_ command: [String]) throws -> Reply { try run(command.map { Array($0.utf8) }) }
 
     /// Runs a command.
     func run(_ command: [[UInt8]]) throws -> Reply {
@@ -119,15 +112,10 @@ package final class RedisConnection {
 
     private static func value(_ reply: redisReply) -> Reply {
         switch reply.type {
-        case REDIS_REPLY_STRING:
-            .bytes(Array(UnsafeRawBufferPointer(start: reply.str, count: reply.len)))
+        case REDIS_REPLY_STRING: .bytes(Array(UnsafeRawBufferPointer(start: reply.str, count: reply.len)))
         case REDIS_REPLY_INTEGER: .integer(reply.integer)
         case REDIS_REPLY_ARRAY:
-            .array(
-                (0..<reply.elements).map { index in
-                    reply.element[index].map { value($0.pointee) } ?? .none
-                }
-            )
+            .array((0..<reply.elements).map { index in reply.element[index].map { value($0.pointee) } ?? .none })
         case REDIS_REPLY_STATUS: .status(text(reply))
         default: .none
         }
@@ -139,6 +127,4 @@ package final class RedisConnection {
 }
 
 /// What Redis, or the way to it, failed with.
-struct RedisFailure: Error, Hashable {
-    let message: String
-}
+struct RedisFailure: Error, Hashable { let message: String }

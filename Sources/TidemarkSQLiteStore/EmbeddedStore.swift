@@ -84,17 +84,10 @@ public final class EmbeddedStore: SyncService {
         let file = try ZoneFile(
             path: path,
             schemaSQL: schemaSQL,
-            opening: ZoneFile.Opening(
-                renames: renames,
-                policies: policies,
-                isRestored: isRestored,
-                isFirst: true
-            ),
+            opening: ZoneFile.Opening(renames: renames, policies: policies, isRestored: isRestored, isFirst: true),
             now: now ?? SystemClock.milliseconds,
             committed: {
-                announcements.committed(
-                    ZoneRevision(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision)
-                )
+                announcements.committed(ZoneRevision(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision))
             }
         ) { db, opening in
             if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }
@@ -127,12 +120,8 @@ public final class EmbeddedStore: SyncService {
         try check(zone)
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
         let request = ZoneRequest(.sync, body: body)
-        do {
-            return try await committer.answer(request, zone: zone).body
-        } catch let damage as DamagedLog {
-            try await file.committing { transaction, _ in
-                try transaction.forgetLog(through: damage.revision)
-            }
+        do { return try await committer.answer(request, zone: zone).body } catch let damage as DamagedLog {
+            try await file.committing { transaction, _ in try transaction.forgetLog(through: damage.revision) }
             metrics.foundDamagedLog()
             warn(damage.warning)
             return try await committer.answer(request, zone: zone).body
@@ -140,12 +129,8 @@ public final class EmbeddedStore: SyncService {
     }
 
     /// Answers requests as one group, in their order: at least the first.
-    package func sync(zone: String, together bodies: [[UInt8]]) async throws
-        -> [Result<[UInt8], any Error>]
-    {
-        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in
-            result.map(\.body)
-        }
+    package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
+        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in result.map(\.body) }
     }
 
     /// What is new for a device that has the rows of a tag.
@@ -159,9 +144,7 @@ public final class EmbeddedStore: SyncService {
         try check(zone)
         if let held = try await pulls.hold(body, zone: zone) { return held.hold }
         let handler = handler
-        return try await file.committing { transaction, _ in
-            try handler.hold(body, in: transaction)
-        }
+        return try await file.committing { transaction, _ in try handler.hold(body, in: transaction) }
     }
 
     /// What the zone is at.
@@ -170,11 +153,7 @@ public final class EmbeddedStore: SyncService {
         return try await file.reading { db in
             let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
             guard let row else { throw ZoneTransaction.notAZone }
-            return try ZoneRevision(
-                zone: zone,
-                epoch: row.value("epoch"),
-                revision: row.value("revision")
-            )
+            return try ZoneRevision(zone: zone, epoch: row.value("epoch"), revision: row.value("revision"))
         }
     }
 
@@ -196,9 +175,7 @@ public final class EmbeddedStore: SyncService {
         try check(zone)
         return try await file.committing { transaction, served in
             let zone = try transaction.zone()
-            let shape = served.schema.shape.split(separator: "\n").map {
-                ChangeSetJSON.quote(String($0))
-            }
+            let shape = served.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
             let text =
                 #"{"zone":"\#(Self.zoneName)","epoch":"\#(zone.epoch)","revision":\#(zone.revision),"#
                 + #""schema":"\#(served.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(served.text)}"#

@@ -49,9 +49,7 @@ final class OutsideWatch: Sendable {
                 return state.version == version
             }
             guard !isSeen else { return false }
-            return try Bool.fetchOne(
-                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
-            ) ?? false
+            return try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")) ?? false
         }
     }
 
@@ -67,19 +65,12 @@ final class OutsideWatch: Sendable {
         }
     }
 
-    private func latest(
-        _ served: ServedSchema,
-        _ reading: ReadRecent,
-        in db: Database
-    ) throws -> ZoneHead? {
+    private func latest(_ served: ServedSchema, _ reading: ReadRecent, in db: Database) throws -> ZoneHead? {
         let version = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
-        if let known = state.withLock(\.head), known.version == version,
-            known.head.state.schema == served.hash
-        {
+        if let known = state.withLock(\.head), known.version == version, known.head.state.schema == served.hash {
             return known.head
         }
-        guard try ServedSchema.version(of: db) == served.version, let head = try reading.head()
-        else { return nil }
+        guard try ServedSchema.version(of: db) == served.version, let head = try reading.head() else { return nil }
         state.withLock { $0.head = (version, head) }
         return head
     }

@@ -106,14 +106,7 @@ public struct SnapshotFile: Hashable, Sendable {
     public let since: Int64?
 
     /// Makes a description of a file.
-    public init(
-        path: String,
-        byteCount: Int64,
-        epoch: String,
-        revision: Int64,
-        hash: String,
-        since: Int64? = nil
-    ) {
+    public init(path: String, byteCount: Int64, epoch: String, revision: Int64, hash: String, since: Int64? = nil) {
         self.path = path
         self.byteCount = byteCount
         self.epoch = epoch

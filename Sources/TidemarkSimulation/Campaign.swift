@@ -20,9 +20,7 @@ public struct Campaign: Sendable {
             Summary(
                 seeds: seeds,
                 hash: String(hash, radix: 16),
-                counters: Dictionary(
-                    uniqueKeysWithValues: Counters.Name.allCases.map { ($0.rawValue, counters[$0]) }
-                ),
+                counters: Dictionary(uniqueKeysWithValues: Counters.Name.allCases.map { ($0.rawValue, counters[$0]) }),
                 failures: failures
             )
         }
@@ -54,12 +52,7 @@ public struct Campaign: Sendable {
     ) {
         self.seeds = seeds
         self.runsTwice = runsTwice
-        options = SimulationOptions(
-            seed: 0,
-            rounds: rounds,
-            profile: profile,
-            isTracing: isTracing
-        )
+        options = SimulationOptions(seed: 0, rounds: rounds, profile: profile, isTracing: isTracing)
     }
 
     /// The fewest seeds that have to contain everything.
@@ -71,9 +64,7 @@ public struct Campaign: Sendable {
     ///
     /// - Throws: What SQLite says when the files in memory cannot be made.
     public func run(_ progress: @Sendable (Int, Int) -> Void = { _, _ in }) async throws -> Result {
-        let starts = Array(
-            stride(from: seeds.lowerBound, to: seeds.upperBound, by: Int(partSize))
-        )
+        let starts = Array(stride(from: seeds.lowerBound, to: seeds.upperBound, by: Int(partSize)))
         var parts: [UInt64: Result] = [:]
         try await withThrowingTaskGroup(of: (UInt64, Result).self) { group in
             for start in starts {

@@ -26,9 +26,7 @@ public enum Simulation {
             try world.live()
             try world.settle()
             try world.verify()
-        } catch let found as Finding {
-            finding = found
-        } catch {
+        } catch let found as Finding { finding = found } catch {
             // The engine lets nothing escape but typed errors; anything else is a defect.
             finding = Finding("live", "engine", "threw \(error)")
         }

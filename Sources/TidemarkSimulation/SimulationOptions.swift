@@ -19,12 +19,7 @@ public struct SimulationOptions: Sendable {
     }
 
     /// Makes options.
-    public init(
-        seed: UInt64,
-        rounds: Int = 200,
-        profile: Profile = .all,
-        isTracing: Bool = false
-    ) {
+    public init(seed: UInt64, rounds: Int = 200, profile: Profile = .all, isTracing: Bool = false) {
         self.seed = seed
         self.rounds = rounds
         self.profile = profile

@@ -3,7 +3,5 @@ import Foundation
 /// The system's wall clock: the only place where the server takes the time from.
 package enum SystemClock {
     /// Milliseconds since 1970.
-    @Sendable package static func milliseconds() -> Int64 {
-        Int64(Date().timeIntervalSince1970 * 1_000)
-    }
+    @Sendable package static func milliseconds() -> Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
 }

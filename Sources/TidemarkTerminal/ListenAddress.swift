@@ -7,8 +7,7 @@ package struct ListenAddress: Sendable {
 
     /// Reads HOST:PORT; an address of IPv6 stands in brackets.
     package init(_ text: String) throws(TidemarkError) {
-        guard let colon = text.lastIndex(of: ":"),
-            let port = Int(text[text.index(after: colon)...]),
+        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
             (0...65_535).contains(port), colon != text.startIndex
         else {
             throw TidemarkError(
@@ -24,9 +23,7 @@ package struct ListenAddress: Sendable {
     }
 
     /// The URL of a server that listens here, on a port that may have been any.
-    package func url(port: Int) -> String {
-        "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
-    }
+    package func url(port: Int) -> String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
 
     /// Until requests can be authenticated, only this machine may send any.
     package func requireLoopback() throws(TidemarkError) {
@@ -34,8 +31,7 @@ package struct ListenAddress: Sendable {
             throw TidemarkError(
                 .invalidArgument,
                 "This version has no authentication, so it listens on this machine only, not on \(host).",
-                fix:
-                    "Listen on 127.0.0.1, and put a reverse proxy that authenticates in front of it."
+                fix: "Listen on 127.0.0.1, and put a reverse proxy that authenticates in front of it."
             )
         }
     }

@@ -39,15 +39,12 @@ package final class ProgressBar: Sendable {
     package func clear() { if isTerminal { write("\r\u{1B}[K") } }
 
     /// Ends the bar.
-    package func finish(_ text: String) {
-        write(isTerminal ? "\r\u{1B}[K\(text)\n" : "\(text)\n")
-    }
+    package func finish(_ text: String) { write(isTerminal ? "\r\u{1B}[K\(text)\n" : "\(text)\n") }
 
     private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
 
     /// A size for people.
     package static func size(_ bytes: Int64) -> String {
-        bytes < 1_000_000
-            ? "\(max(bytes / 1_000, 1)) kB" : "\(bytes / 1_000_000).\(bytes / 100_000 % 10) MB"
+        bytes < 1_000_000 ? "\(max(bytes / 1_000, 1)) kB" : "\(bytes / 1_000_000).\(bytes / 100_000 % 10) MB"
     }
 }

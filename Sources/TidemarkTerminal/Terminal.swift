@@ -7,14 +7,10 @@ internal import TidemarkSQLite
 /// Everything that the command line shows goes through here.
 package enum Terminal {
     /// Writes a line to standard output, at once.
-    package static func line(_ text: String = "") {
-        write(text, to: .standardOutput)
-    }
+    package static func line(_ text: String = "") { write(text, to: .standardOutput) }
 
     /// Writes a line to standard error.
-    package static func note(_ text: String) {
-        write(text, to: .standardError)
-    }
+    package static func note(_ text: String) { write(text, to: .standardError) }
 
     /// Lets the process go on when nobody reads what it says any more: a server whose log was piped
     /// into a program that has ended still serves.
@@ -34,9 +30,7 @@ package enum Terminal {
 
     /// Writes a JSON object or array, indented, to standard output.
     package static func json(object: Any) throws {
-        let options: JSONSerialization.WritingOptions = [
-            .prettyPrinted, .sortedKeys, .withoutEscapingSlashes,
-        ]
+        let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         let data = try JSONSerialization.data(withJSONObject: object, options: options)
         line(String(decoding: data, as: UTF8.self))
     }
@@ -45,9 +39,7 @@ package enum Terminal {
     ///
     /// Columns named in `right` are aligned to the right.
     package static func table(_ rows: [[String]], right: Set<Int> = []) {
-        let widths = (rows.first ?? []).indices.map { column in
-            rows.map { $0[column].count }.max() ?? 0
-        }
+        let widths = (rows.first ?? []).indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
         for row in rows {
             let cells = row.enumerated().map { column, text in
                 let padding = String(repeating: " ", count: widths[column] - text.count)
@@ -67,9 +59,7 @@ package enum Terminal {
 
     /// Runs a command's work and turns its errors into one readable message and an exit code.
     package static func run(_ work: () async throws -> Void) async throws {
-        do {
-            try await work()
-        } catch let error as TidemarkError {
+        do { try await work() } catch let error as TidemarkError {
             note("tidemark: \(error.message)")
             let place = error.place.description
             if !place.isEmpty { note("  where: \(place)") }

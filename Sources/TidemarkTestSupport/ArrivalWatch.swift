@@ -38,11 +38,9 @@ public final class ArrivalWatch: MetricsFactory {
     }
 
     /// Goes nowhere.
-    public func makeRecorder(
-        label: String,
-        dimensions: [(String, String)],
-        aggregate: Bool
-    ) -> any RecorderHandler { NOOPMetricsHandler.instance }
+    public func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
+        NOOPMetricsHandler.instance
+    }
 
     /// Goes nowhere.
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {

@@ -46,20 +46,12 @@ public final class Cluster: DeviceHome {
         self.limits = limits
         self.now = now
         service = ReplaceableService(
-            try EmbeddedStore(
-                path: path,
-                newEpoch: UUID(),
-                policies: policies,
-                limits: limits,
-                now: now
-            )
+            try EmbeddedStore(path: path, newEpoch: UUID(), policies: policies, limits: limits, now: now)
         )
     }
 
     deinit {
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
+        do { try FileManager.default.removeItem(at: folder) } catch {
             // A folder left behind in the system's temporary folder harms no other test.
             return
         }
@@ -72,8 +64,7 @@ public final class Cluster: DeviceHome {
     public func writeOutside(_ sql: String) throws {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
-        try DatabaseQueue(path: zonePath, configuration: configuration)
-            .write { try $0.execute(sql: sql) }
+        try DatabaseQueue(path: zonePath, configuration: configuration).write { try $0.execute(sql: sql) }
     }
 
     /// Copies the server's file, as a backup does.
@@ -90,8 +81,7 @@ public final class Cluster: DeviceHome {
     /// With `isSaid`, the server is told, as by `tidemark serve --restored`.
     public func restore(_ backup: String?, isSaid: Bool = false) async throws {
         try await store.close()
-        for suffix in ["-wal", "-shm"]
-        where FileManager.default.fileExists(atPath: zonePath + suffix) {
+        for suffix in ["-wal", "-shm"] where FileManager.default.fileExists(atPath: zonePath + suffix) {
             try FileManager.default.removeItem(atPath: zonePath + suffix)
         }
         if let backup {
@@ -100,9 +90,7 @@ public final class Cluster: DeviceHome {
         } else {
             let tables = store.schema.tables.flatMap { [$0.sql] + $0.indexSQL }
             try FileManager.default.removeItem(atPath: zonePath)
-            try await DatabaseQueue(path: zonePath).write { db in
-                for sql in tables { try db.execute(sql: sql) }
-            }
+            try await DatabaseQueue(path: zonePath).write { db in for sql in tables { try db.execute(sql: sql) } }
         }
         service.store = try EmbeddedStore(
             path: zonePath,
@@ -128,9 +116,7 @@ public final class Cluster: DeviceHome {
     /// Syncs the devices until everybody has everything, and checks that all files are equal, that
     /// nothing waits, and that no reference points at nothing.
     public func converge(_ devices: [TestDevice]) async throws {
-        for _ in 0..<2 {
-            for device in devices { try await device.engine.sync() }
-        }
+        for _ in 0..<2 { for device in devices { try await device.engine.sync() } }
         let truth = try await store.digest(zone: EmbeddedStore.zoneName)
         for device in devices {
             let mine = try await device.digest()
@@ -139,15 +125,11 @@ public final class Cluster: DeviceHome {
                 throw ClusterDiverged(file: device.path, problem: "\(table) is not the server's")
             }
             let pending = try await device.engine.status().pendingChangeSets
-            if pending > 0 {
-                throw ClusterDiverged(file: device.path, problem: "\(pending) change sets wait")
-            }
+            if pending > 0 { throw ClusterDiverged(file: device.path, problem: "\(pending) change sets wait") }
         }
         // The tables are equal everywhere, so one file speaks for all.
         let dangling = try await rows("PRAGMA foreign_key_check")
-        if let row = dangling.first {
-            throw ClusterDiverged(file: zonePath, problem: "\(row) refers to nothing")
-        }
+        if let row = dangling.first { throw ClusterDiverged(file: zonePath, problem: "\(row) refers to nothing") }
     }
 }
 

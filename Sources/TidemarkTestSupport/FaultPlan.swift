@@ -16,11 +16,7 @@ public final class FaultPlan: Sendable {
     }
 
     /// The error that a device gets for a lost message.
-    public static let lost = TidemarkError(
-        .unreachable,
-        "The connection was cut.",
-        fix: "Try again later."
-    )
+    public static let lost = TidemarkError(.unreachable, "The connection was cut.", fix: "Try again later.")
 
     private struct State {
         var faults: [Fault] = []
@@ -47,17 +43,13 @@ public final class FaultPlan: Sendable {
     }
 
     /// The bodies of the requests so far, as the device wrote them.
-    public var requests: [String] {
-        state.withLock { $0.requests.map { String(decoding: $0, as: UTF8.self) } }
-    }
+    public var requests: [String] { state.withLock { $0.requests.map { String(decoding: $0, as: UTF8.self) } } }
 
     /// The short questions so far: requests without a body.
     public var questions: [ZoneTag] { state.withLock { $0.questions } }
 
     /// The bodies of the server's answers so far, also of those that were lost.
-    public var answers: [String] {
-        state.withLock { $0.answers.map { String(decoding: $0, as: UTF8.self) } }
-    }
+    public var answers: [String] { state.withLock { $0.answers.map { String(decoding: $0, as: UTF8.self) } } }
 
     /// The bytes of each comparison of rows so far, both ways.
     public var comparisons: [Int] { state.withLock { $0.comparisons } }
@@ -75,9 +67,7 @@ public final class FaultPlan: Sendable {
 
     func countComparison(bytes: Int) { state.withLock { $0.comparisons.append(bytes) } }
 
-    func next() -> Fault {
-        state.withLock { $0.faults.isEmpty ? .none : $0.faults.removeFirst() }
-    }
+    func next() -> Fault { state.withLock { $0.faults.isEmpty ? .none : $0.faults.removeFirst() } }
 
     func record(request body: [UInt8]) { state.withLock { $0.requests.append(body) } }
 

@@ -89,20 +89,13 @@ public final class FaultVolume: @unchecked Sendable {
         /// Those that need room on the disk.
         public static let growing: Calls = [.open, .write, .sync, .share]
         /// Every kind.
-        public static let all: Calls = [
-            .open, .read, .write, .truncate, .sync, .delete, .lock, .share, .look,
-        ]
+        public static let all: Calls = [.open, .read, .write, .truncate, .sync, .delete, .lock, .share, .look]
     }
 
     /// Lets a call fail, counted from 1 as from now among those of the given kinds.
     ///
     /// With `onwards`, all later ones fail as well. Replaces what was planned before.
-    public func fail(
-        _ fault: Fault,
-        call number: Int,
-        of calls: Calls = .all,
-        onwards: Bool = false
-    ) {
+    public func fail(_ fault: Fault, call number: Int, of calls: Calls = .all, onwards: Bool = false) {
         fault_volume_fail(volume, UInt32(calls.rawValue), UInt64(number), onwards, fault.code)
     }
 
@@ -119,9 +112,7 @@ public final class FaultVolume: @unchecked Sendable {
     public var failureCount: Int { Int(fault_volume_failures(volume)) }
 
     /// Limits the bytes that all files together may have; nil is no limit.
-    public func limit(bytes: Int?) {
-        fault_volume_set_capacity(volume, bytes.map { Int64($0) } ?? .max)
-    }
+    public func limit(bytes: Int?) { fault_volume_set_capacity(volume, bytes.map { Int64($0) } ?? .max) }
 
     /// The bytes that all files have together.
     public var usedBytes: Int { Int(fault_volume_used(volume)) }
@@ -143,9 +134,7 @@ public final class FaultVolume: @unchecked Sendable {
     /// The names of all files.
     public var files: [String] {
         var names: [String] = []
-        while let name = fault_volume_file(volume, Int32(names.count)) {
-            names.append(String(cString: name))
-        }
+        while let name = fault_volume_file(volume, Int32(names.count)) { names.append(String(cString: name)) }
         return names.sorted()
     }
 
@@ -168,17 +157,12 @@ public final class FaultVolume: @unchecked Sendable {
                 (bytes.isEmpty ? [0] : bytes).withUnsafeBytes {
                     fault_volume_replace(volume, file, $0.baseAddress, Int64(bytes.count))
                 }
-            } else {
-                fault_volume_replace(volume, file, nil, 0)
-            }
+            } else { fault_volume_replace(volume, file, nil, 0) }
         guard isDone else { throw FaultVolumeUnavailable() }
     }
 
     /// Opens a database on the volume.
-    public func database(
-        _ file: String,
-        configuration: Configuration = Configuration()
-    ) throws -> DatabaseQueue {
+    public func database(_ file: String, configuration: Configuration = Configuration()) throws -> DatabaseQueue {
         try DatabaseQueue(path: path(of: file), configuration: configuration)
     }
 }

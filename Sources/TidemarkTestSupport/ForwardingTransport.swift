@@ -24,15 +24,11 @@ extension ForwardingTransport {
         since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
-    }
+    ) async throws { try await real.snapshot(zone: zone, since: base, to: path, progress: progress) }
 
     /// Passes the question for the schema on.
     public func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
 
     /// Passes the question for the content hash on.
-    public func digest(zone: String) async throws -> ZoneDigest {
-        try await real.digest(zone: zone)
-    }
+    public func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

@@ -26,8 +26,7 @@ public final class InProcessTransport: Transport {
         faults.record(answer: answer)
         // The same request again, as an impatient proxy would send it; its answer is the one that
         // arrives.
-        let arriving =
-            fault == .requestDoubled ? try await service.sync(zone: zone, body: body) : answer
+        let arriving = fault == .requestDoubled ? try await service.sync(zone: zone, body: body) : answer
         if let meanwhile = faults.takeMeanwhile() { try await meanwhile() }
         if fault == .answerLost { throw FaultPlan.lost }
         return arriving
@@ -42,8 +41,7 @@ public final class InProcessTransport: Transport {
         if let meanwhile = faults.takeMeanwhile() { try await meanwhile() }
         if fault == .answerLost { throw FaultPlan.lost }
         switch news {
-        case nil:
-            throw TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
+        case nil: throw TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
         case .nothing: return nil
         case .answer(let answer, _):
             faults.record(answer: answer)
@@ -52,9 +50,7 @@ public final class InProcessTransport: Transport {
     }
 
     /// Runs `body` once, after the server has answered the next comparison of rows.
-    public func whileComparing(_ body: @escaping @Sendable () async throws -> Void) {
-        faults.whileComparing(body)
-    }
+    public func whileComparing(_ body: @escaping @Sendable () async throws -> Void) { faults.whileComparing(body) }
 
     /// Compares rows, unless a fault is due.
     public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
@@ -82,12 +78,8 @@ public final class InProcessTransport: Transport {
     }
 
     /// The statements that make the zone's tables.
-    public func schema(zone: String) async throws -> [UInt8] {
-        try await service.schema(zone: zone)
-    }
+    public func schema(zone: String) async throws -> [UInt8] { try await service.schema(zone: zone) }
 
     /// The content hash of every table.
-    public func digest(zone: String) async throws -> ZoneDigest {
-        try await service.digest(zone: zone)
-    }
+    public func digest(zone: String) async throws -> ZoneDigest { try await service.digest(zone: zone) }
 }

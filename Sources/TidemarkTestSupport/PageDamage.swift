@@ -3,12 +3,7 @@ public enum PageDamage: String, CaseIterable, Sendable {
     case bitFlips, zeroedPage, junkPage, swappedPages, cut, recordOfNulls
 
     /// Damages a page, counted from 1, of a file's bytes.
-    public func apply(
-        to bytes: inout [UInt8],
-        page: Int,
-        pageSize size: Int,
-        _ random: inout SeededGenerator
-    ) {
+    public func apply(to bytes: inout [UInt8], page: Int, pageSize size: Int, _ random: inout SeededGenerator) {
         let start = (page - 1) * size
         let pages = bytes.count / size
         guard pages > 1, page >= 1, page <= pages else { return }
@@ -18,18 +13,15 @@ public enum PageDamage: String, CaseIterable, Sendable {
                 let at = start + Int.random(in: 0..<size, using: &random)
                 bytes[at] ^= UInt8(1) << UInt8.random(in: 0..<8, using: &random)
             }
-        case .zeroedPage:
-            for at in start..<start + size { bytes[at] = 0 }
-        case .junkPage:
-            for at in start..<start + size { bytes[at] = .random(in: 0...255, using: &random) }
+        case .zeroedPage: for at in start..<start + size { bytes[at] = 0 }
+        case .junkPage: for at in start..<start + size { bytes[at] = .random(in: 0...255, using: &random) }
         case .swappedPages:
             let other = (Int.random(in: 2...pages, using: &random) - 1) * size
             let mine = bytes[start..<start + size]
             let theirs = bytes[other..<other + size]
             bytes.replaceSubrange(other..<other + size, with: mine)
             bytes.replaceSubrange(start..<start + size, with: theirs)
-        case .cut:
-            bytes.removeLast(bytes.count - start - Int.random(in: 0..<size, using: &random))
+        case .cut: bytes.removeLast(bytes.count - start - Int.random(in: 0..<size, using: &random))
         case .recordOfNulls:
             let cells = Self.cells(of: bytes, page: page, pageSize: size)
             guard let cell = cells.randomElement(using: &random) else { return }
@@ -59,16 +51,12 @@ public enum PageDamage: String, CaseIterable, Sendable {
             for _ in 0..<(bytes[head] == table ? 2 : 1) { _ = number64(bytes, &at) }
             let begin = at
             let length = number64(bytes, &at)
-            guard length > 0, begin + length <= start + size, at <= begin + length else {
-                return nil
-            }
+            guard length > 0, begin + length <= start + size, at <= begin + length else { return nil }
             return at..<begin + length
         }
     }
 
-    private static func makeNull(_ header: Range<Int>, in bytes: inout [UInt8]) {
-        for at in header { bytes[at] = 0 }
-    }
+    private static func makeNull(_ header: Range<Int>, in bytes: inout [UInt8]) { for at in header { bytes[at] = 0 } }
 
     /// Reads one of SQLite's numbers of variable length.
     private static func number64(_ bytes: [UInt8], _ at: inout Int) -> Int {

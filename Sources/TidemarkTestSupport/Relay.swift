@@ -75,15 +75,17 @@ public final class TCPRelay: Sendable {
     ///
     /// - Throws: What the system says when it cannot listen there, for instance since the relay has
     ///   been started already.
-    @discardableResult
-    public func start() async throws -> Int {
-        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .serverChannelOption(ChannelOptions.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(ChannelOptions.autoRead, value: false)
-            .childChannelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
-            .childChannelInitializer { client in self.accept(client) }
-            .bind(host: host, port: state.withLockedValue { $0.port })
-            .get()
+    @discardableResult public func start() async throws -> Int {
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).serverChannelOption(
+            ChannelOptions.socketOption(.so_reuseaddr),
+            value: 1
+        ).childChannelOption(ChannelOptions.autoRead, value: false).childChannelOption(
+            ChannelOptions.allowRemoteHalfClosure,
+            value: true
+        ).childChannelInitializer { client in self.accept(client) }.bind(
+            host: host,
+            port: state.withLockedValue { $0.port }
+        ).get()
         return state.withLockedValue { state in
             state.listener = listener
             state.port = listener.localAddress?.port ?? state.port
@@ -129,9 +131,7 @@ public final class TCPRelay: Sendable {
 
     /// Hangs up on every connection; new ones are taken.
     public func hangUp() {
-        for link in state.withLockedValue({ Array($0.links.values) }) {
-            link.client.close(promise: nil)
-        }
+        for link in state.withLockedValue({ Array($0.links.values) }) { link.client.close(promise: nil) }
     }
 
     /// Lets go everything that was kept back.
@@ -150,9 +150,7 @@ extension TCPRelay {
             let number = state.traffic.connections
             return (number, state.plan.fault(of: number - state.planStart))
         }
-        let link = RelayLink(client, fault: fault, delay: delay) { event in
-            self.note(event, of: number)
-        }
+        let link = RelayLink(client, fault: fault, delay: delay) { event in self.note(event, of: number) }
         state.withLockedValue { $0.links[number] = link }
         client.closeFuture.whenComplete { _ in
             // What is kept back goes its way later, client or not.
@@ -169,9 +167,7 @@ extension TCPRelay {
         let isDoubled = fault == .doubled
         return connect(on: client.eventLoop).flatMap { target in
             guard isDoubled else {
-                return client.eventLoop.makeCompletedFuture {
-                    try link.connect(to: target, mirror: nil)
-                }
+                return client.eventLoop.makeCompletedFuture { try link.connect(to: target, mirror: nil) }
             }
             return self.connect(on: client.eventLoop).flatMapThrowing { mirror in
                 try link.connect(to: target, mirror: mirror)
@@ -184,10 +180,10 @@ extension TCPRelay {
 
     private func connect(on eventLoop: any EventLoop) -> EventLoopFuture<any Channel> {
         let connect = { @Sendable in
-            ClientBootstrap(group: eventLoop)
-                .channelOption(ChannelOptions.autoRead, value: false)
-                .channelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
-                .connect(host: self.targetHost, port: self.targetPort)
+            ClientBootstrap(group: eventLoop).channelOption(ChannelOptions.autoRead, value: false).channelOption(
+                ChannelOptions.allowRemoteHalfClosure,
+                value: true
+            ).connect(host: self.targetHost, port: self.targetPort)
         }
         guard delay > .zero else { return connect() }
         // There and back, before anything can be said.

@@ -31,9 +31,7 @@ final class RelayHandler: ChannelInboundHandler {
         self.pass = pass
     }
 
-    func handlerAdded(context: ChannelHandlerContext) {
-        if context.channel.isActive { context.read() }
-    }
+    func handlerAdded(context: ChannelHandlerContext) { if context.channel.isActive { context.read() } }
 
     func channelActive(context: ChannelHandlerContext) { context.read() }
 
@@ -47,9 +45,7 @@ final class RelayHandler: ChannelInboundHandler {
         if peer.isWritable { context.read() }
     }
 
-    func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable { peer.read() }
-    }
+    func channelWritabilityChanged(context: ChannelHandlerContext) { if context.channel.isWritable { peer.read() } }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         // This side has said all it has to say, and still listens.
@@ -58,25 +54,18 @@ final class RelayHandler: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) { closePeer(mode: .all) }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        context.close(promise: nil)
-    }
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
     /// Closes the peer when all that is on its way there has been written.
     private func closePeer(mode: CloseMode) {
         guard endsPeer() else { return }
         arrive(peer) { peer in
-            peer.writeAndFlush(ByteBuffer()).whenComplete { _ in
-                peer.close(mode: mode, promise: nil)
-            }
+            peer.writeAndFlush(ByteBuffer()).whenComplete { _ in peer.close(mode: mode, promise: nil) }
         }
     }
 
     /// Does something at the other end once the way there is over, in the order of setting out.
-    private func arrive(
-        _ peer: any Channel,
-        _ work: @escaping @Sendable (any Channel) -> Void
-    ) {
+    private func arrive(_ peer: any Channel, _ work: @escaping @Sendable (any Channel) -> Void) {
         guard delay > .zero else { return work(peer) }
         peer.eventLoop.scheduleTask(in: delay) { work(peer) }
     }

@@ -27,12 +27,7 @@ final class RelayLink: @unchecked Sendable {
     private var hasStruck = false
     private var isFinished = false
 
-    init(
-        _ client: any Channel,
-        fault: RelayPlan.Fault,
-        delay: TimeAmount,
-        tell: @escaping @Sendable (Event) -> Void
-    ) {
+    init(_ client: any Channel, fault: RelayPlan.Fault, delay: TimeAmount, tell: @escaping @Sendable (Event) -> Void) {
         self.client = client
         self.fault = fault
         self.delay = delay
@@ -44,22 +39,16 @@ final class RelayLink: @unchecked Sendable {
         self.target = target
         self.mirror = mirror
         // What is kept back on its way up outlives the client that sent it.
-        let up = RelayHandler(peer: target, delay: delay, endsPeer: { self.held[.up] == nil }) {
-            self.pass($0, .up)
-        }
+        let up = RelayHandler(peer: target, delay: delay, endsPeer: { self.held[.up] == nil }) { self.pass($0, .up) }
         try client.pipeline.syncOperations.addHandler(up)
-        try target.pipeline.syncOperations.addHandler(
-            RelayHandler(peer: client, delay: delay) { self.pass($0, .down) }
-        )
+        try target.pipeline.syncOperations.addHandler(RelayHandler(peer: client, delay: delay) { self.pass($0, .down) })
         client.closeFuture.whenComplete { _ in mirror?.close(promise: nil) }
     }
 
     /// Lets go what was kept back.
     ///
     /// When its client is gone, returns after the target has answered all the same.
-    func release() async throws {
-        try await client.eventLoop.flatSubmit { self.letGo() }.get()
-    }
+    func release() async throws { try await client.eventLoop.flatSubmit { self.letGo() }.get() }
 
     /// Lets go what was kept back, without waiting for anything.
     func releaseSoon() { client.eventLoop.execute { _ = self.letGo() } }
@@ -78,11 +67,7 @@ final class RelayLink: @unchecked Sendable {
         return client.isActive ? client.eventLoop.makeSucceededVoidFuture() : target.closeFuture
     }
 
-    private func write(
-        _ bytes: ByteBuffer,
-        _ direction: RelayPlan.Direction,
-        to end: any Channel
-    ) {
+    private func write(_ bytes: ByteBuffer, _ direction: RelayPlan.Direction, to end: any Channel) {
         tell(.passed(direction, bytes.readableBytes))
         if delay > .zero {
             arrive { end.writeAndFlush(bytes, promise: nil) }
@@ -122,8 +107,7 @@ final class RelayLink: @unchecked Sendable {
         switch fault {
         case .cut(direction, let count, _), .halfClose(direction, let count):
             return max(count - passed[direction, default: 0], 0)
-        case .stall(direction, let count, _):
-            return isReleased ? .max : max(count - passed[direction, default: 0], 0)
+        case .stall(direction, let count, _): return isReleased ? .max : max(count - passed[direction, default: 0], 0)
         case .overtaken where direction == .up: return isReleased ? .max : 0
         case .answerDropped where direction == .down: return 0
         default: return .max
@@ -139,8 +123,7 @@ final class RelayLink: @unchecked Sendable {
         }
         hasStruck = true
         switch fault {
-        case .stall, .overtaken:
-            held[direction, default: ByteBuffer()].writeImmutableBuffer(rest)
+        case .stall, .overtaken: held[direction, default: ByteBuffer()].writeImmutableBuffer(rest)
         case .cut(_, _, let ending): hangUp(ending)
         case .halfClose:
             let peer = direction == .up ? target : client
@@ -157,9 +140,7 @@ final class RelayLink: @unchecked Sendable {
                     end.close(promise: nil)
                     continue
                 }
-                options.setSoLinger(linger(l_onoff: 1, l_linger: 0)).whenComplete { _ in
-                    end.close(promise: nil)
-                }
+                options.setSoLinger(linger(l_onoff: 1, l_linger: 0)).whenComplete { _ in end.close(promise: nil) }
             }
         }
     }
@@ -179,9 +160,7 @@ final class CannedReplyHandler: ChannelInboundHandler {
         self.struck = struck
     }
 
-    func handlerAdded(context: ChannelHandlerContext) {
-        if context.channel.isActive { context.read() }
-    }
+    func handlerAdded(context: ChannelHandlerContext) { if context.channel.isActive { context.read() } }
 
     func channelActive(context: ChannelHandlerContext) { context.read() }
 
@@ -206,9 +185,7 @@ final class CannedReplyHandler: ChannelInboundHandler {
         if case .inputClosed? = event as? ChannelEvent { context.close(promise: nil) }
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        context.close(promise: nil)
-    }
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
     private static func write(_ bytes: ByteBuffer, foreverTo channel: any Channel) {
         channel.writeAndFlush(bytes).whenSuccess { write(bytes, foreverTo: channel) }
@@ -223,8 +200,9 @@ final class CannedReplyHandler: ChannelInboundHandler {
             })
         else { return false }
         let head = String(decoding: request[..<end], as: UTF8.self).lowercased()
-        let length = head.split(separator: "\r\n").first { $0.hasPrefix("content-length:") }
-            .flatMap { Int($0.dropFirst("content-length:".count).drop { $0 == " " }) }
+        let length = head.split(separator: "\r\n").first { $0.hasPrefix("content-length:") }.flatMap {
+            Int($0.dropFirst("content-length:".count).drop { $0 == " " })
+        }
         return request.count >= end + mark.count + (length ?? 0)
     }
 }

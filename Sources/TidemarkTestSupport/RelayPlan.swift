@@ -15,9 +15,7 @@ public struct RelayPlan: Hashable, Sendable {
     }
 
     /// What happens to the n-th connection, from 0.
-    public func fault(of connection: Int) -> Fault {
-        faults.indices.contains(connection) ? faults[connection] : others
-    }
+    public func fault(of connection: Int) -> Fault { faults.indices.contains(connection) ? faults[connection] : others }
 
     /// A way through the relay.
     public enum Direction: Hashable, Sendable {
@@ -72,17 +70,11 @@ public struct CannedReply: Hashable, Sendable {
     }
 
     /// Makes an HTTP answer; `declared` is its `Content-Length` when it lies.
-    public init(
-        status: String,
-        headers: [String] = [],
-        body: [UInt8] = [],
-        declared: Int? = nil
-    ) {
+    public init(status: String, headers: [String] = [], body: [UInt8] = [], declared: Int? = nil) {
         // The relay ends the connection; a client that is not told might use it once more before it
         // notices.
         let head =
-            ["HTTP/1.1 \(status)"] + headers
-            + ["Content-Length: \(declared ?? body.count)", "Connection: close"]
+            ["HTTP/1.1 \(status)"] + headers + ["Content-Length: \(declared ?? body.count)", "Connection: close"]
         self.init(Array((head.joined(separator: "\r\n") + "\r\n\r\n").utf8) + body)
     }
 

@@ -28,17 +28,13 @@ public final class ReplaceableService: SyncService {
     }
 
     /// Whether a request is to be held.
-    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
-        try await store.hold(zone: zone, body: body)
-    }
+    public func hold(zone: String, body: [UInt8]) async throws -> Hold? { try await store.hold(zone: zone, body: body) }
 
     /// Who is told what the store behind it commits, as long as it is not replaced.
     public var fanOut: FanOut { store.fanOut }
 
     /// What the zone is at.
-    public func latest(zone: String) async throws -> ZoneRevision {
-        try await store.latest(zone: zone)
-    }
+    public func latest(zone: String) async throws -> ZoneRevision { try await store.latest(zone: zone) }
 
     /// Takes in what other programs have written.
     public func look(zone: String) async throws { try await store.look(zone: zone) }
@@ -54,14 +50,10 @@ public final class ReplaceableService: SyncService {
     }
 
     /// Tells that a snapshot has been sent.
-    public func releaseSnapshot(_ snapshot: SnapshotFile) async {
-        await store.releaseSnapshot(snapshot)
-    }
+    public func releaseSnapshot(_ snapshot: SnapshotFile) async { await store.releaseSnapshot(snapshot) }
 
     /// The statements that make the zone's tables.
-    public func schema(zone: String) async throws -> [UInt8] {
-        try await store.schema(zone: zone)
-    }
+    public func schema(zone: String) async throws -> [UInt8] { try await store.schema(zone: zone) }
 
     /// Compares ranges of a device's rows with the zone's.
     public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
@@ -69,9 +61,7 @@ public final class ReplaceableService: SyncService {
     }
 
     /// The content hash of every table.
-    public func digest(zone: String) async throws -> ZoneDigest {
-        try await store.digest(zone: zone)
-    }
+    public func digest(zone: String) async throws -> ZoneDigest { try await store.digest(zone: zone) }
 
     /// Whether the store answers.
     public func probe() async throws { try await store.probe() }

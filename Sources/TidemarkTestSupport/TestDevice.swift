@@ -27,9 +27,7 @@ extension DeviceHome {
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
         let transport = InProcessTransport(to: way)
-        _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(
-            path: path
-        )
+        _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(path: path)
         return try await TestDevice(
             path: path,
             transport: transport,
@@ -79,9 +77,7 @@ public final class TestDevice: Sendable {
         configuration.busyMode = .timeout(10)
         database = try DatabasePool(path: path, configuration: configuration)
         let system = SyncEngine.Environment.system
-        let wall = clock.map { clock in
-            { @Sendable in Date(timeIntervalSince1970: Double(clock()) / 1_000) }
-        }
+        let wall = clock.map { clock in { @Sendable in Date(timeIntervalSince1970: Double(clock()) / 1_000) } }
         engine = try await SyncEngine(
             database,
             server: "http://cluster.test",
@@ -93,9 +89,7 @@ public final class TestDevice: Sendable {
     }
 
     /// Opens the same file again, as after a crash or a restart of the app.
-    public func reopened(
-        environment: SyncEngine.Environment? = nil
-    ) async throws -> TestDevice {
+    public func reopened(environment: SyncEngine.Environment? = nil) async throws -> TestDevice {
         try await TestDevice(
             path: path,
             transport: transport,
@@ -123,22 +117,14 @@ public final class TestDevice: Sendable {
 
     /// Another engine on the same database, which syncs with another server.
     public func engine(on cluster: Cluster) async throws -> SyncEngine {
-        try await SyncEngine(
-            database,
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: cluster.store)
-        )
+        try await SyncEngine(database, server: "http://cluster.test", transport: InProcessTransport(to: cluster.store))
     }
 
     /// Runs SQL as the app, in one transaction.
-    public func write(_ sql: String) async throws {
-        try await database.write { try $0.execute(sql: sql) }
-    }
+    public func write(_ sql: String) async throws { try await database.write { try $0.execute(sql: sql) } }
 
     /// Runs SQL as another program: a connection of its own, without the engine, foreign keys on.
-    public func writeOutside(_ sql: String) throws {
-        try DatabaseQueue(path: path).write { try $0.execute(sql: sql) }
-    }
+    public func writeOutside(_ sql: String) throws { try DatabaseQueue(path: path).write { try $0.execute(sql: sql) } }
 
     /// What the engine tells the app while `body` runs.
     ///
@@ -151,19 +137,12 @@ public final class TestDevice: Sendable {
     }
 
     /// The rows of a query, each as text joined by `|`, NULL as nothing.
-    public func rows(_ sql: String) async throws -> [String] {
-        try await database.read { try $0.textRows(sql) }
-    }
+    public func rows(_ sql: String) async throws -> [String] { try await database.read { try $0.textRows(sql) } }
 
     /// The content hash of every synced table.
     public func digest() async throws -> ZoneDigest {
         try await database.read { db in
-            try Digest.compute(
-                db,
-                schema: SchemaIntrospection(db).validated(),
-                zone: "main",
-                revision: 0
-            )
+            try Digest.compute(db, schema: SchemaIntrospection(db).validated(), zone: "main", revision: 0)
         }
     }
 }

@@ -14,9 +14,7 @@ extension IntegrationTests {
             INSERT INTO player VALUES ('p1', 1, 'Anna', x'00ff'), ('p2', 2, 'Berta', NULL);
             """
 
-        @Test func `a backup made while devices push is one commit, and devices converge on it`()
-            async throws
-        {
+        @Test func `a backup made while devices push is one commit, and devices converge on it`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -52,10 +50,7 @@ extension IntegrationTests {
             try await pushed
             try await workshop.sync("b.sqlite")
             // The server goes on, and is then put back to the last backup.
-            try await workshop.sqlite3(
-                "b.sqlite",
-                "UPDATE player SET name = 'Anne' WHERE id = 'p1'"
-            )
+            try await workshop.sqlite3("b.sqlite", "UPDATE player SET name = 'Anne' WHERE id = 'p1'")
             try await workshop.sync("b.sqlite", "a.sqlite")
             try await server.stopped()
             try FileManager.default.removeItem(atPath: workshop.path("zone.sqlite"))
@@ -64,8 +59,7 @@ extension IntegrationTests {
                 toPath: workshop.path("zone.sqlite")
             )
             let again = try await workshop.serve([
-                "serve", workshop.path("zone.sqlite"), "--restored", "--listen",
-                "127.0.0.1:\(server.port)",
+                "serve", workshop.path("zone.sqlite"), "--restored", "--listen", "127.0.0.1:\(server.port)",
             ])
             try await workshop.sync("a.sqlite", "b.sqlite", "a.sqlite")
             try await workshop.expectEqual(again, "a.sqlite", "b.sqlite", "zone.sqlite")
@@ -78,31 +72,20 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `a backup by URL is served as a new history, and devices that join it are even`()
-            async throws
-        {
+        @Test func `a backup by URL is served as a new history, and devices that join it are even`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve([
-                "serve", workshop.path("zone.sqlite"), "--policy", "player=columns", "--listen",
-                "127.0.0.1:0",
+                "serve", workshop.path("zone.sqlite"), "--policy", "player=columns", "--listen", "127.0.0.1:0",
             ])
             try await workshop.join(server, "a.sqlite")
             try await workshop.sqlite3("a.sqlite", "INSERT INTO team (name) VALUES ('Lübeck')")
             try await workshop.sync("a.sqlite")
             let truth = try await workshop.digest(server.url)
-            let made = try await workshop.tidemark(
-                "backup",
-                server.url,
-                workshop.path("rows.sqlite")
-            )
+            let made = try await workshop.tidemark("backup", server.url, workshop.path("rows.sqlite"))
             #expect(made.status == 0, "\(made.errors)")
             #expect(made.output.contains("5 rows") && made.output.contains("at revision 2"))
-            #expect(
-                made.output.contains(
-                    "serve \(workshop.path("rows.sqlite")) --policy player=columns"
-                )
-            )
+            #expect(made.output.contains("serve \(workshop.path("rows.sqlite")) --policy player=columns"))
             #expect(try await workshop.digest("rows.sqlite") == truth)
             #expect(
                 try await workshop.sqlite3(
@@ -119,16 +102,11 @@ extension IntegrationTests {
             )
             try await workshop.sync("b.sqlite", "c.sqlite")
             try await workshop.expectEqual(again, "b.sqlite", "c.sqlite", "rows.sqlite")
-            #expect(
-                try await workshop.sqlite3("rows.sqlite", "SELECT name FROM team WHERE id = 1")
-                    == "Kiel I"
-            )
+            #expect(try await workshop.sqlite3("rows.sqlite", "SELECT name FROM team WHERE id = 1") == "Kiel I")
             try await again.stopped()
         }
 
-        @Test func `a backup overwrites nothing, and copies only what a server serves`()
-            async throws
-        {
+        @Test func `a backup overwrites nothing, and copies only what a server serves`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             func backup(_ from: String, _ out: String) async throws -> Program.Result {
@@ -164,19 +142,13 @@ extension IntegrationTests {
             try file.seek(toOffset: UInt64((try #require(Int(page)) - 1) * 4_096))
             try file.write(contentsOf: Data(repeating: 0x5a, count: 512))
             try file.close()
-            let made = try await workshop.tidemark(
-                "backup",
-                workshop.path("zone.sqlite"),
-                workshop.path("out.sqlite")
-            )
+            let made = try await workshop.tidemark("backup", workshop.path("zone.sqlite"), workshop.path("out.sqlite"))
             #expect(made.status == 1)
             #expect(made.errors.contains("damaged"))
             #expect(try workshop.files(with: "out.sqlite") == [])
         }
 
-        @Test func `a join that was killed leaves nothing to the next one, a living one its files`()
-            async throws
-        {
+        @Test func `a join that was killed leaves nothing to the next one, a living one its files`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -196,10 +168,7 @@ extension IntegrationTests {
             )
             _ = try await holder.line(with: "held")
             try await workshop.join(server, "a.sqlite")
-            #expect(
-                try workshop.files(with: "a.sqlite.")
-                    == ["a.sqlite.\(ids[1])", "a.sqlite.notes"].sorted()
-            )
+            #expect(try workshop.files(with: "a.sqlite.") == ["a.sqlite.\(ids[1])", "a.sqlite.notes"].sorted())
             try await holder.finished()
             try await server.stopped()
         }

@@ -8,31 +8,22 @@ extension IntegrationTests {
     /// `make bench` measures; `make test` runs some of them.
     @Suite struct BenchTests {
         private static let all = [
-            "badnet", "capture", "catchup", "crowd", "fanout", "growth", "idle", "join", "keys",
-            "latency", "memory", "push", "repair", "swarm", "threshold",
+            "badnet", "capture", "catchup", "crowd", "fanout", "growth", "idle", "join", "keys", "latency", "memory",
+            "push", "repair", "swarm", "threshold",
         ]
-        private static let names =
-            Effort.isLong ? all : ["badnet", "capture", "growth", "join", "keys", "push"]
+        private static let names = Effort.isLong ? all : ["badnet", "capture", "growth", "join", "keys", "push"]
 
-        @Test(arguments: ["sqlite", "postgres"])
-        func `every benchmark runs on every store, and writes what it found`(store: String)
-            async throws
-        {
+        @Test(arguments: ["sqlite", "postgres"]) func `every benchmark runs on every store, and writes what it found`(
+            store: String
+        ) async throws {
             let workshop = try Workshop()
             let address =
-                store == "sqlite"
-                ? store : try #require(ProcessInfo.processInfo.environment["TIDEMARK_POSTGRES"])
+                store == "sqlite" ? store : try #require(ProcessInfo.processInfo.environment["TIDEMARK_POSTGRES"])
             let file = workshop.path("results.json")
-            let options = [
-                "--trial", "--store", address, "--json", file, "--plots", workshop.path("plots"),
-            ]
-            let run = try await workshop.startTidemarkDev(["bench"] + Self.names + options)
-                .finished()
+            let options = ["--trial", "--store", address, "--json", file, "--plots", workshop.path("plots")]
+            let run = try await workshop.startTidemarkDev(["bench"] + Self.names + options).finished()
             #expect(run.status == 0, "\(run.errors)")
-            let results = try JSONDecoder().decode(
-                [Result].self,
-                from: Data(contentsOf: URL(filePath: file))
-            )
+            let results = try JSONDecoder().decode([Result].self, from: Data(contentsOf: URL(filePath: file)))
             #expect(Set(results.map(\.benchmark)).sorted() == Self.names)
             #expect(results.allSatisfy { $0.seconds.median > 0 && $0.store == store })
             let isLocal = Set(results.filter { $0.wire == nil }.map(\.benchmark))
@@ -40,9 +31,7 @@ extension IntegrationTests {
             #expect(results.allSatisfy { $0.wire == nil || ($0.wire?.bytesDown ?? 0) > 0 })
             let once = results.filter { $0.benchmark == "badnet" && $0.name.hasSuffix("ms") }
             #expect(once.map(\.wire?.requests) == [1, 1, 1, 1])
-            let plots = try FileManager.default.contentsOfDirectory(
-                atPath: workshop.path("plots")
-            )
+            let plots = try FileManager.default.contentsOfDirectory(atPath: workshop.path("plots"))
             #expect(plots.count == 4 && plots.allSatisfy { $0.hasSuffix(".svg") })
             #expect(run.output.contains("ratio"))
         }

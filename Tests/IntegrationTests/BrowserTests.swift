@@ -3,12 +3,7 @@ import Testing
 
 extension IntegrationTests {
     /// Real pages in a real Chromium against a server on the same machine.
-    @Suite(
-        .enabled(
-            if: Tool.chromium.isThere,
-            "there is no Chromium here; Scripts/setup.sh tests installs it"
-        )
-    )
+    @Suite(.enabled(if: Tool.chromium.isThere, "there is no Chromium here; Scripts/setup.sh tests installs it"))
     struct BrowserTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
@@ -30,25 +25,18 @@ extension IntegrationTests {
                 """
         }
 
-        private static func chromium(
-            _ workshop: Workshop,
-            _ arguments: String...
-        ) throws -> Program {
+        private static func chromium(_ workshop: Workshop, _ arguments: String...) throws -> Program {
             try workshop.start(
                 try #require(Tool.chromium.path),
                 [
-                    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                    "--no-first-run", "--user-data-dir=\(workshop.path("browser"))",
+                    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                    "--user-data-dir=\(workshop.path("browser"))",
                 ] + arguments
             )
         }
 
         /// Opens the page of another server, and returns what its script reports.
-        private static func visit(
-            _ address: String,
-            _ pages: PageServer,
-            _ workshop: Workshop
-        ) async throws -> String {
+        private static func visit(_ address: String, _ pages: PageServer, _ workshop: Workshop) async throws -> String {
             let browser = try chromium(workshop, address)
             let watch = Task {
                 let result = try await browser.finished()
@@ -61,17 +49,16 @@ extension IntegrationTests {
             return try #require(report, "\(result.errors)")
         }
 
-        private static func refusals(_ workshop: Workshop, _ server: Server) async throws -> String
-        {
+        private static func refusals(_ workshop: Workshop, _ server: Server) async throws -> String {
             let page = try await workshop.run("curl", "-sS", "\(server.url)/metrics").output
             let line = page.split(separator: "\n").first { $0.contains(#"code="originRefused""#) }
             return line?.split(separator: " ").last.map(String.init) ?? "0"
         }
 
         @Test(arguments: ["127.0.0.1", "localhost"])
-        func `a page of another origin in Chromium can neither write to nor read from a server`(
-            host: String
-        ) async throws {
+        func `a page of another origin in Chromium can neither write to nor read from a server`(host: String)
+            async throws
+        {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -81,9 +68,7 @@ extension IntegrationTests {
             // Chromium did send both: what refused them was the server.
             #expect(report == "sent, nothing read")
             #expect(try await Self.refusals(workshop, server) == "2")
-            #expect(
-                try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes") == "first"
-            )
+            #expect(try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes") == "first")
             try await pages.stop()
             try await server.stopped()
         }
@@ -93,24 +78,21 @@ extension IntegrationTests {
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let pages = try await PageServer.start()
             let server = try await workshop.serve([
-                "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0",
-                "--allow-origin", "http://127.0.0.1:\(pages.port)",
+                "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0", "--allow-origin",
+                "http://127.0.0.1:\(pages.port)",
             ])
             pages.show(Self.script(server))
             let report = try await Self.visit("http://127.0.0.1:\(pages.port)/", pages, workshop)
             #expect(report == "sent, read 200")
             #expect(try await Self.refusals(workshop, server) == "0")
             #expect(
-                try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes ORDER BY id")
-                    == "first\nby a page"
+                try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes ORDER BY id") == "first\nby a page"
             )
             try await pages.stop()
             try await server.stopped()
         }
 
-        @Test func `a name that was rebound to 127.0.0.1 shows Chromium nothing, localhost does`()
-            async throws
-        {
+        @Test func `a name that was rebound to 127.0.0.1 shows Chromium nothing, localhost does`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")

@@ -18,9 +18,7 @@ extension IntegrationTests {
             return try await workshop.serve("music.sqlite")
         }
 
-        @Test func `F1 F5 A4: an adopted file, two devices, the sqlite3 shell: all end up equal`()
-            async throws
-        {
+        @Test func `F1 F5 A4: an adopted file, two devices, the sqlite3 shell: all end up equal`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "a.sqlite", "b.sqlite")
@@ -34,12 +32,7 @@ extension IntegrationTests {
                 COMMIT;
                 """
             )
-            let pending = try await workshop.json(
-                "device",
-                "status",
-                workshop.path("a.sqlite"),
-                "--json"
-            )
+            let pending = try await workshop.json("device", "status", workshop.path("a.sqlite"), "--json")
             #expect(pending["pendingChangeSets"] as? Int == 1)
             #expect(pending["pendingRecords"] as? Int == 3)
             #expect(pending["revision"] as? Int == 1)
@@ -50,20 +43,14 @@ extension IntegrationTests {
             for file in ["a.sqlite", "b.sqlite", "music.sqlite"] {
                 #expect(try await workshop.sqlite3(file, "SELECT * FROM artists") == artists)
                 #expect(
-                    try await workshop.sqlite3(file, "SELECT artist_id, title FROM albums")
-                        == "1|Powerage\n3|Autobahn"
+                    try await workshop.sqlite3(file, "SELECT artist_id, title FROM albums") == "1|Powerage\n3|Autobahn"
                 )
             }
             let truth = try await workshop.digest(server.url)
             for source in ["a.sqlite", "b.sqlite", "music.sqlite"] {
                 #expect(try await workshop.digest(source) == truth)
             }
-            let status = try await workshop.json(
-                "device",
-                "status",
-                workshop.path("b.sqlite"),
-                "--json"
-            )
+            let status = try await workshop.json("device", "status", workshop.path("b.sqlite"), "--json")
             #expect(status["server"] as? String == server.url)
             #expect(status["zone"] as? String == "main")
             #expect(status["revision"] as? Int == 3)
@@ -75,34 +62,21 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test
-        func `A6 A7 A8: a collision exits 3, is listed with base, mine, theirs, and resolved`()
-            async throws
-        {
+        @Test func `A6 A7 A8: a collision exits 3, is listed with base, mine, theirs, and resolved`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "a.sqlite", "b.sqlite", "c.sqlite")
             for (file, year) in [("a.sqlite", 1), ("b.sqlite", 2), ("c.sqlite", 3)] {
-                try await workshop.sqlite3(
-                    file,
-                    "UPDATE artists SET founded = \(year) WHERE id = 1"
-                )
+                try await workshop.sqlite3(file, "UPDATE artists SET founded = \(year) WHERE id = 1")
             }
             try await workshop.sync("a.sqlite")
             for file in ["b.sqlite", "c.sqlite"] {
                 let synced = try await workshop.tidemark("device", "sync", workshop.path(file))
                 #expect(synced.status == 3)
                 #expect(synced.output.contains("conflict"))
-                #expect(
-                    try await workshop.sqlite3(file, "SELECT founded FROM artists LIMIT 1") == "1"
-                )
+                #expect(try await workshop.sqlite3(file, "SELECT founded FROM artists LIMIT 1") == "1")
             }
-            let listed = try await workshop.tidemark(
-                "device",
-                "conflicts",
-                workshop.path("b.sqlite"),
-                "--json"
-            )
+            let listed = try await workshop.tidemark("device", "conflicts", workshop.path("b.sqlite"), "--json")
             #expect(listed.status == 0)
             let parsed = try JSONSerialization.jsonObject(with: Data(listed.output.utf8))
             let conflict = try #require((parsed as? [[String: Any]])?.first)
@@ -116,9 +90,7 @@ extension IntegrationTests {
             #expect(reason["rule"] as? String == "changed")
             #expect(reason["columns"] as? [String] == ["founded"])
             let told = try await workshop.tidemark("device", "conflicts", workshop.path("b.sqlite"))
-            for text in ["artists 1", "1973", "--accept", "--retry"] {
-                #expect(told.output.contains(text), "\(text)")
-            }
+            for text in ["artists 1", "1973", "--accept", "--retry"] { #expect(told.output.contains(text), "\(text)") }
             try await resolve(workshop, try #require(conflict["id"] as? String), server)
         }
 
@@ -126,14 +98,10 @@ extension IntegrationTests {
             let b = workshop.path("b.sqlite")
             let c = workshop.path("c.sqlite")
             #expect(try await workshop.tidemark("device", "resolve", b, id, "--retry").status == 0)
-            #expect(
-                try await workshop.tidemark("device", "resolve", c, "1", "--accept").status == 0
-            )
+            #expect(try await workshop.tidemark("device", "resolve", c, "1", "--accept").status == 0)
             try await workshop.sync("b.sqlite", "c.sqlite", "a.sqlite")
             for file in ["a.sqlite", "b.sqlite", "c.sqlite"] {
-                #expect(
-                    try await workshop.sqlite3(file, "SELECT founded FROM artists LIMIT 1") == "2"
-                )
+                #expect(try await workshop.sqlite3(file, "SELECT founded FROM artists LIMIT 1") == "2")
                 let left = try await workshop.tidemark("device", "conflicts", workshop.path(file))
                 #expect(left.output == "no conflicts\n")
             }
@@ -141,9 +109,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A10 A12: with the server away sync exits 4, and nothing is lost or moved`()
-            async throws
-        {
+        @Test func `A10 A12: with the server away sync exits 4, and nothing is lost or moved`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "a.sqlite")
@@ -152,26 +118,16 @@ extension IntegrationTests {
             let failed = try await workshop.tidemark("device", "sync", workshop.path("a.sqlite"))
             #expect(failed.status == 4)
             #expect(failed.errors.contains("what to do"))
-            let status = try await workshop.json(
-                "device",
-                "status",
-                workshop.path("a.sqlite"),
-                "--json"
-            )
+            let status = try await workshop.json("device", "status", workshop.path("a.sqlite"), "--json")
             #expect(status["pendingChangeSets"] as? Int == 1)
             #expect(status["revision"] as? Int == 1)
             let again = try await workshop.serve("music.sqlite", port: server.port)
             try await workshop.sync("a.sqlite")
-            #expect(
-                try await workshop.sqlite3("music.sqlite", "SELECT sum(founded) FROM artists")
-                    == "0"
-            )
+            #expect(try await workshop.sqlite3("music.sqlite", "SELECT sum(founded) FROM artists") == "0")
             try await again.stopped()
         }
 
-        @Test func `A12: join refuses a file that is there, and one cut short leaves no file`()
-            async throws
-        {
+        @Test func `A12: join refuses a file that is there, and one cut short leaves no file`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "big.sqlite",
@@ -183,28 +139,16 @@ extension IntegrationTests {
             )
             let server = try await workshop.serve("big.sqlite")
             try workshop.write("mine", to: "there.sqlite")
-            let refused = try await workshop.tidemark(
-                "device",
-                "join",
-                server.url,
-                workshop.path("there.sqlite")
-            )
+            let refused = try await workshop.tidemark("device", "join", server.url, workshop.path("there.sqlite"))
             #expect(refused.status == 1)
             #expect(refused.errors.contains("exists already"))
-            #expect(
-                try String(contentsOfFile: workshop.path("there.sqlite"), encoding: .utf8) == "mine"
-            )
+            #expect(try String(contentsOfFile: workshop.path("there.sqlite"), encoding: .utf8) == "mine")
 
             let relay = TCPRelay(targetPort: server.port)
             let url = "http://127.0.0.1:\(try await relay.start())"
             // One cut and it goes on where it was; when nothing comes any more, it ends.
             relay.follow(RelayPlan([.cut(.down, after: 5_000_000), .cut(.down, after: 0)]))
-            let cut = try await workshop.tidemark(
-                "device",
-                "join",
-                url,
-                workshop.path("cut.sqlite")
-            )
+            let cut = try await workshop.tidemark("device", "join", url, workshop.path("cut.sqlite"))
             try await relay.stop()
             #expect([1, 4].contains(cut.status), "\(cut.errors)")
             #expect(try workshop.files(with: "cut.sqlite") == [])
@@ -215,9 +159,9 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [SIGINT, SIGTERM])
-        func `A12: a download that is told to stop is nobody else's to read and leaves nothing`(
-            signal: Int32
-        ) async throws {
+        func `A12: a download that is told to stop is nobody else's to read and leaves nothing`(signal: Int32)
+            async throws
+        {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "big.sqlite",
@@ -255,10 +199,7 @@ extension IntegrationTests {
                 #expect(cut.status == 128 + signal, "\(cut.errors)")
                 #expect(try Self.modes(of: mark, in: workshop.path(folder)) == [])
             }
-            #expect(
-                try await workshop.sqlite3("whole.sqlite", "SELECT count(*) FROM tidemark_lock")
-                    == "0"
-            )
+            #expect(try await workshop.sqlite3("whole.sqlite", "SELECT count(*) FROM tidemark_lock") == "0")
             try await relay.stop()
             try await server.stopped()
         }
@@ -272,45 +213,25 @@ extension IntegrationTests {
             }
         }
 
-        @Test func `case 32: a rescue leaves the damaged file and all its neighbours as they are`()
-            async throws
-        {
+        @Test func `case 32: a rescue leaves the damaged file and all its neighbours as they are`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "phone.sqlite")
-            try await workshop.sqlite3(
-                "phone.sqlite",
-                "UPDATE artists SET founded = 0 WHERE id = 1"
-            )
+            try await workshop.sqlite3("phone.sqlite", "UPDATE artists SET founded = 0 WHERE id = 1")
             let damaged = workshop.path("phone.sqlite.damaged")
             try FileManager.default.moveItem(atPath: workshop.path("phone.sqlite"), toPath: damaged)
             let before = try Data(contentsOf: URL(filePath: damaged))
             let others = ["damaged", "joining", "snapshot"].map { "app.sqlite.\($0)" }
             for other in others { try workshop.write("mine", to: other) }
             for file in ["phone.sqlite", "app.sqlite"] {
-                let rescued = try await workshop.tidemark(
-                    "device",
-                    "rescue",
-                    damaged,
-                    workshop.path(file)
-                )
+                let rescued = try await workshop.tidemark("device", "rescue", damaged, workshop.path(file))
                 #expect(rescued.status == 0, "\(rescued.errors)")
                 let founded = "SELECT founded FROM artists WHERE id = 1"
                 #expect(try await workshop.sqlite3(file, founded) == "0")
-                let status = try await workshop.json(
-                    "device",
-                    "status",
-                    workshop.path(file),
-                    "--json"
-                )
+                let status = try await workshop.json("device", "status", workshop.path(file), "--json")
                 #expect(status["pendingChangeSets"] as? Int == 1)
                 // A second time there is a file.
-                let again = try await workshop.tidemark(
-                    "device",
-                    "rescue",
-                    damaged,
-                    workshop.path(file)
-                )
+                let again = try await workshop.tidemark("device", "rescue", damaged, workshop.path(file))
                 #expect(again.status == 1)
                 #expect(again.errors.contains("exists already"), "\(again.errors)")
                 #expect(try Data(contentsOf: URL(filePath: damaged)) == before)
@@ -321,10 +242,7 @@ extension IntegrationTests {
             }
             #expect(try workshop.files(with: "app.sqlite.") == others)
             try await workshop.sync("phone.sqlite")
-            #expect(
-                try await workshop.sqlite3("music.sqlite", "SELECT founded FROM artists LIMIT 1")
-                    == "0"
-            )
+            #expect(try await workshop.sqlite3("music.sqlite", "SELECT founded FROM artists LIMIT 1") == "0")
             try await server.stopped()
         }
     }

@@ -27,13 +27,10 @@ extension IntegrationTests {
             return server
         }
 
-        private static func resolve(_ workshop: Workshop, _ options: String) async throws
-            -> Program.Result
-        {
+        private static func resolve(_ workshop: Workshop, _ options: String) async throws -> Program.Result {
             let words = options.split(separator: " ").map(String.init)
-            return try await workshop.startTidemark(
-                ["device", "resolve", workshop.path("b.sqlite"), "1"] + words
-            ).finished()
+            return try await workshop.startTidemark(["device", "resolve", workshop.path("b.sqlite"), "1"] + words)
+                .finished()
         }
 
         private static func names(_ workshop: Workshop) async throws -> String {
@@ -44,9 +41,7 @@ extension IntegrationTests {
             )
         }
 
-        @Test func `A6: of 2,000 refused updates the two in the way come first, on one screen`()
-            async throws
-        {
+        @Test func `A6: of 2,000 refused updates the two in the way come first, on one screen`() async throws {
             let workshop = try Workshop()
             let server = try await Self.refused(workshop)
             let file = workshop.path("b.sqlite")
@@ -67,15 +62,11 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test(
-            arguments: [
-                ("--retry --no-revive", "1998|1998|0|0"), ("--retry --revive", "2000|2000|0|2"),
-                ("--retry --no-revive --except player/3", "1998|1997|0|0"),
-                ("--accept --except player/3", "1998|1|0|0"),
-                ("--retry --only player/3", "1998|1|0|0"), ("--accept", "1998|0|0|0"),
-            ]
-        )
-        func `what is decided about a part, and what becomes of the deleted, is what is sent`(
+        @Test(arguments: [
+            ("--retry --no-revive", "1998|1998|0|0"), ("--retry --revive", "2000|2000|0|2"),
+            ("--retry --no-revive --except player/3", "1998|1997|0|0"), ("--accept --except player/3", "1998|1|0|0"),
+            ("--retry --only player/3", "1998|1|0|0"), ("--accept", "1998|0|0|0"),
+        ]) func `what is decided about a part, and what becomes of the deleted, is what is sent`(
             options: String,
             expected: String
         ) async throws {
@@ -87,9 +78,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `a retry that would make deleted records anew says which, and waits for a word`()
-            async throws
-        {
+        @Test func `a retry that would make deleted records anew says which, and waits for a word`() async throws {
             let workshop = try Workshop()
             let server = try await Self.refused(workshop)
             for options in ["--retry", "--retry --except player/7", "--retry --only player/12"] {

@@ -25,10 +25,7 @@ extension IntegrationTests {
         }
 
         private static func expectSound(_ workshop: Workshop, _ file: String) async throws {
-            let doubled = try await workshop.sqlite3(
-                file,
-                "SELECT label FROM notes GROUP BY label HAVING count(*) > 1"
-            )
+            let doubled = try await workshop.sqlite3(file, "SELECT label FROM notes GROUP BY label HAVING count(*) > 1")
             #expect(doubled == "", "\(file)")
             let miscounted = try await workshop.sqlite3(
                 file,
@@ -42,10 +39,7 @@ extension IntegrationTests {
 
         // MARK: The program that edits
 
-        @Test
-        func `A10 F1: sqlite3 killed in the middle of a transaction leaves all of it or nothing`()
-            async throws
-        {
+        @Test func `A10 F1: sqlite3 killed in the middle of a transaction leaves all of it or nothing`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -69,32 +63,21 @@ extension IntegrationTests {
                 _ = try await shell.line(with: "all written")
                 try await shell.killed()
             }
-            let status = try await workshop.json(
-                "device",
-                "status",
-                workshop.path("a.sqlite"),
-                "--json"
-            )
+            let status = try await workshop.json("device", "status", workshop.path("a.sqlite"), "--json")
             #expect(status["pendingChangeSets"] as? Int == 1)
             try await workshop.sync("a.sqlite")
             #expect(
-                try await workshop.sqlite3(
-                    "zone.sqlite",
-                    "SELECT count(*), min(label), max(label) FROM notes"
-                ) == "3000|kept 1|kept 999"
+                try await workshop.sqlite3("zone.sqlite", "SELECT count(*), min(label), max(label) FROM notes")
+                    == "3000|kept 1|kept 999"
             )
             try await Self.expectSound(workshop, "zone.sqlite")
             try await workshop.expectEqual(server, "a.sqlite", "zone.sqlite")
             try await server.stopped()
         }
 
-        @Test func `F1: a Python program edits a device's file, and is synced like any other`()
-            async throws
-        {
+        @Test func `F1: a Python program edits a device's file, and is synced like any other`() async throws {
             let workshop = try Workshop()
-            guard try await workshop.run("sh", "-c", "command -v python3").status == 0 else {
-                return
-            }
+            guard try await workshop.run("sh", "-c", "command -v python3").status == 0 else { return }
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             try await workshop.join(server, "a.sqlite", "b.sqlite")
@@ -115,8 +98,7 @@ extension IntegrationTests {
             let python = try await workshop.run("python3", "-c", script)
             try #require(python.status == 0, "\(python.errors)")
             try await workshop.sync("a.sqlite", "b.sqlite")
-            let note =
-                "SELECT w.id, w.name, n.label FROM notes AS n JOIN writers AS w ON w.id = writer_id"
+            let note = "SELECT w.id, w.name, n.label FROM notes AS n JOIN writers AS w ON w.id = writer_id"
             #expect(try await workshop.sqlite3("b.sqlite", note) == "4|Zoë\n'|py")
             try await workshop.expectEqual(server, "a.sqlite", "b.sqlite", "zone.sqlite")
             try await server.stopped()
@@ -156,11 +138,7 @@ extension IntegrationTests {
             }
         }
 
-        @Test
-        func
-            `A10 A15 Rule 3 4: twenty kills of the server under three devices lose nothing`()
-            async throws
-        {
+        @Test func `A10 A15 Rule 3 4: twenty kills of the server under three devices lose nothing`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             var server = try await workshop.serve("zone.sqlite")
@@ -177,12 +155,7 @@ extension IntegrationTests {
                 let before = counts
                 counts = try await withThrowingTaskGroup(of: (Int, Int).self) { group in
                     for (index, writer) in writers.enumerated() {
-                        group.addTask {
-                            (
-                                index,
-                                try await writer.work(from: before[index]) { acknowledged.yield() }
-                            )
-                        }
+                        group.addTask { (index, try await writer.work(from: before[index]) { acknowledged.yield() }) }
                     }
                     // One device has its answer; the others are anywhere in their rounds.
                     var left = 1 + round % 4
@@ -211,22 +184,13 @@ extension IntegrationTests {
             )
             #expect(revisions == "1", "revisions are dense")
             try await Self.expectSound(workshop, "zone.sqlite")
-            try await workshop.expectEqual(
-                server,
-                "1.sqlite",
-                "2.sqlite",
-                "3.sqlite",
-                "zone.sqlite"
-            )
+            try await workshop.expectEqual(server, "1.sqlite", "2.sqlite", "3.sqlite", "zone.sqlite")
             try await server.stopped()
         }
 
         // MARK: The device
 
-        @Test
-        func
-            `A10 A12 A15: twenty kills of a sync, ever later in its life, lose and double nothing`()
-            async throws
+        @Test func `A10 A12 A15: twenty kills of a sync, ever later in its life, lose and double nothing`() async throws
         {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
@@ -247,17 +211,13 @@ extension IntegrationTests {
             #expect(killed > 0)
             try await workshop.sync("a.sqlite", "b.sqlite")
             #expect(try await workshop.sqlite3("b.sqlite", "SELECT count(*) FROM notes") == "40")
-            #expect(
-                try await workshop.sqlite3("b.sqlite", "SELECT notes FROM writers") == "20\n20\n0"
-            )
+            #expect(try await workshop.sqlite3("b.sqlite", "SELECT notes FROM writers") == "20\n20\n0")
             try await Self.expectSound(workshop, "a.sqlite")
             try await workshop.expectEqual(server, "a.sqlite", "b.sqlite", "zone.sqlite")
             try await server.stopped()
         }
 
-        @Test func `A10: a join that is killed leaves no device file, and the next one succeeds`()
-            async throws
-        {
+        @Test func `A10: a join that is killed leaves no device file, and the next one succeeds`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")

@@ -28,9 +28,7 @@ extension IntegrationTests {
         /// Serves a zone at revision 1000 whose next ids are the article's.
         private static func serve(_ workshop: Workshop) async throws -> Server {
             try workshop.write(schema, to: "schema.sql")
-            let new = [
-                "serve", "--schema", workshop.path("schema.sql"), "--data", workshop.path("data"),
-            ]
+            let new = ["serve", "--schema", workshop.path("schema.sql"), "--data", workshop.path("data")]
             try await workshop.serve(new + ["--listen", "127.0.0.1:0"]).stopped()
             try await workshop.sqlite3(
                 "data/main.sqlite",
@@ -52,11 +50,9 @@ extension IntegrationTests {
             return server
         }
 
-        private static func curl(
-            _ workshop: Workshop,
-            _ server: Server,
-            _ arguments: String...
-        ) async throws -> [String: Any] {
+        private static func curl(_ workshop: Workshop, _ server: Server, _ arguments: String...) async throws
+            -> [String: Any]
+        {
             let result = try await workshop.start(
                 "curl",
                 ["-sS", "--max-time", "20"] + arguments + ["\(server.url)/sync"]
@@ -84,10 +80,7 @@ extension IntegrationTests {
             #expect(attributes["413"]?["__oldId__"] as? Int == -12)
         }
 
-        @Test
-        func `A2 A3 A4 A5: the article's JSON in a file, sent by curl, is answered with 1001`()
-            async throws
-        {
+        @Test func `A2 A3 A4 A5: the article's JSON in a file, sent by curl, is answered with 1001`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             let file = try workshop.write(Self.request(maxRevision: 995), to: "request.json")
@@ -124,31 +117,18 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `Rule 9: what curl sends wrong comes back as 4xx JSON that says what to do`()
-            async throws
-        {
+        @Test func `Rule 9: what curl sends wrong comes back as 4xx JSON that says what to do`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             let before = try await workshop.digest(server.url)
             for (body, status, code) in [
                 ("", "400", "malformedRequest"), ("{", "400", "malformedRequest"),
-                (#"{"maxRevision":-1}"#, "400", "malformedRequest"),
-                (#"{"maxRevision":5000}"#, "409", "revisionAhead"),
+                (#"{"maxRevision":-1}"#, "400", "malformedRequest"), (#"{"maxRevision":5000}"#, "409", "revisionAhead"),
                 (#"{"maxRevision":7}"#, "410", "snapshotRequired"),
                 (#"{"maxRevision":1000,"changeSets":[{"walls":{}}]}"#, "400", "unknownTable"),
-                (
-                    #"{"maxRevision":1000,"changeSets":[{"screens":{"create":[-1]}}]}"#, "422",
-                    "constraintViolated"
-                ),
+                (#"{"maxRevision":1000,"changeSets":[{"screens":{"create":[-1]}}]}"#, "422", "constraintViolated"),
             ] {
-                let error = try await Self.curl(
-                    workshop,
-                    server,
-                    "-d",
-                    body,
-                    "-D",
-                    workshop.path("headers")
-                )["error"]
+                let error = try await Self.curl(workshop, server, "-d", body, "-D", workshop.path("headers"))["error"]
                 let headers = try String(contentsOfFile: workshop.path("headers"), encoding: .utf8)
                 #expect(headers.contains(" \(status) "), "\(body)")
                 let content = try #require(error as? [String: Any])

@@ -21,9 +21,7 @@ extension IntegrationTests {
         ) async throws {
             let bench = try await CutBench(exchange, padding: isCompressed ? 1_100 : 0)
             var counts: [Int] = []
-            for direction in [RelayPlan.Direction.up, .down] {
-                counts.append(try await bench.cutEveryByte(direction))
-            }
+            for direction in [RelayPlan.Direction.up, .down] { counts.append(try await bench.cutEveryByte(direction)) }
             try await bench.finish()
             Report.line(
                 """
@@ -121,9 +119,7 @@ private final class CutBench: Sendable {
         let faults = link.relay.traffic.faults
         link.relay.follow(RelayPlan([fault]))
         var failed = false
-        do {
-            try await link.broken.sync()
-        } catch let error as TidemarkError {
+        do { try await link.broken.sync() } catch let error as TidemarkError {
             if error.recovery != .retry { Issue.record("\(fault): \(error)") }
             failed = true
         }
@@ -159,9 +155,7 @@ private final class CutBench: Sendable {
                 )
             }
         case .catchUp:
-            try await zone.write { db in
-                try db.execute(sql: "UPDATE player SET goals = \(number) WHERE id = 2")
-            }
+            try await zone.write { db in try db.execute(sql: "UPDATE player SET goals = \(number) WHERE id = 2") }
             try await link.device.write { db in
                 try db.execute(sql: "UPDATE player SET name = 'p\(number)\(padding)' WHERE id = 2")
             }
@@ -210,8 +204,9 @@ private final class CutBench: Sendable {
         let goals = "SELECT goals FROM player WHERE id = \(exchange == .changes ? 1 : 2)"
         let last = "SELECT max(id), max(id) < 4503599627370496 FROM team"
         let rows =
-            try await [zone.read { try Self.row($0, goals, last) }]
-            + [link.device.read { try Self.row($0, goals, last) }]
+            try await [zone.read { try Self.row($0, goals, last) }] + [
+                link.device.read { try Self.row($0, goals, last) }
+            ]
         if rows[0] != rows[1] || rows[0].first != "\(number)" || rows[0].last != "1" {
             Issue.record("\(name): \(rows)")
         }
@@ -223,8 +218,7 @@ private final class CutBench: Sendable {
 
     private static func row(_ db: Database, _ queries: String...) throws -> [String] {
         try queries.flatMap { query in
-            try Row.fetchOne(db, sql: query).map { Array($0.databaseValues.map(\.description)) }
-                ?? []
+            try Row.fetchOne(db, sql: query).map { Array($0.databaseValues.map(\.description)) } ?? []
         }
     }
 
@@ -241,7 +235,8 @@ private final class Counter: Sendable {
     var value: Int { count.withLock { $0 } }
     func next() -> Int {
         count.withLock {
-            $0 += 1; return $0
+            $0 += 1;
+            return $0
         }
     }
 }

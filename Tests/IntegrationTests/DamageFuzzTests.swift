@@ -19,14 +19,10 @@ extension IntegrationTests {
             var refusal: String?
         }
 
-        @Test func `rule 10, rule 21: no damaged page crashes a command or lets it run for ever`()
-            async throws
-        {
+        @Test func `rule 10, rule 21: no damaged page crashes a command or lets it run for ever`() async throws {
             let scene = try await DamageScene()
             var outcomes: [Outcome] = []
-            for seed in Self.first..<Self.first + Self.count {
-                outcomes.append(try await run(seed, in: scene))
-            }
+            for seed in Self.first..<Self.first + Self.count { outcomes.append(try await run(seed, in: scene)) }
             let refused = outcomes.filter { !$0.synced }
             Report.line(
                 "\(outcomes.count) damaged device files: \(outcomes.count - refused.count) synced, "
@@ -46,15 +42,9 @@ extension IntegrationTests {
                 expectOrderly(result, "\(say): \(command)")
                 if command == "sync" { outcome.synced = [0, 3].contains(result.status) }
             }
-            expectOrderly(
-                try await scene.run(["verify", "d.sqlite"], Self.limit),
-                "\(say): verify"
-            )
+            expectOrderly(try await scene.run(["verify", "d.sqlite"], Self.limit), "\(say): verify")
             if !outcome.synced {
-                let result = try await scene.run(
-                    ["device", "rescue", "damaged.sqlite", "new.sqlite"],
-                    Self.limit
-                )
+                let result = try await scene.run(["device", "rescue", "damaged.sqlite", "new.sqlite"], Self.limit)
                 expectOrderly(result, "\(say): rescue")
                 if result.status != 0 {
                     let error = result.errors.split(separator: "\n").first ?? ""
@@ -62,10 +52,7 @@ extension IntegrationTests {
                 }
                 if result.status == 0 {
                     let sync = try await scene.run(["device", "sync", "new.sqlite"], Self.limit)
-                    #expect(
-                        [0, 3].contains(sync.status),
-                        "\(say): the rescued file: \(sync.output)\(sync.errors)"
-                    )
+                    #expect([0, 3].contains(sync.status), "\(say): the rescued file: \(sync.output)\(sync.errors)")
                 }
             }
             try await server.stopped()
@@ -151,8 +138,7 @@ private struct DamageScene {
             let pages = max(2, bytes.count / pageSize)
             let page =
                 Bool.random(using: &random)
-                ? books.randomElement(using: &random) ?? 1
-                : Int.random(in: 1...pages, using: &random)
+                ? books.randomElement(using: &random) ?? 1 : Int.random(in: 1...pages, using: &random)
             kind.apply(to: &bytes, page: page, pageSize: pageSize, &random)
             words.append("\(kind) of page \(page)")
         }
@@ -161,9 +147,7 @@ private struct DamageScene {
                 try FileManager.default.removeItem(atPath: workshop.path(name + suffix))
             }
         }
-        for name in ["d.sqlite", "damaged.sqlite"] {
-            try Data(bytes).write(to: workshop.folder.appending(path: name))
-        }
+        for name in ["d.sqlite", "damaged.sqlite"] { try Data(bytes).write(to: workshop.folder.appending(path: name)) }
         try zone.write(to: workshop.folder.appending(path: "s.sqlite"))
         return words.joined(separator: ", ")
     }

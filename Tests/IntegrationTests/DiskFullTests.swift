@@ -15,29 +15,18 @@ extension IntegrationTests {
             """
 
         /// Starts `tidemark` where no file grows beyond so many kilobytes.
-        private static func start(
-            _ arguments: [String],
-            kilobytesMax: Int,
-            in workshop: Workshop
-        ) throws -> Program {
+        private static func start(_ arguments: [String], kilobytesMax: Int, in workshop: Workshop) throws -> Program {
             let tidemark = Workshop.programs.appending(path: "tidemark").path
             // The signal for it would end the process; a write that fails is what is wanted.
             let script = "trap '' XFSZ; ulimit -S -f \(kilobytesMax * 2); exec \"$0\" \"$@\""
             return try workshop.start("sh", ["-c", script, tidemark] + arguments)
         }
 
-        private static func fill(_ file: String, _ label: String, in workshop: Workshop)
-            async throws
-        {
-            try await workshop.sqlite3(
-                file,
-                "INSERT INTO notes (label, body) VALUES ('\(label)', randomblob(100000))"
-            )
+        private static func fill(_ file: String, _ label: String, in workshop: Workshop) async throws {
+            try await workshop.sqlite3(file, "INSERT INTO notes (label, body) VALUES ('\(label)', randomblob(100000))")
         }
 
-        @Test func `rules 4 10, case 6: a server without room says so, loses nothing, and goes on`()
-            async throws
-        {
+        @Test func `rules 4 10, case 6: a server without room says so, loses nothing, and goes on`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let roomy = try await workshop.serve("zone.sqlite")
@@ -65,12 +54,7 @@ extension IntegrationTests {
             let notes = "SELECT count(*) FROM notes"
             #expect(try await workshop.sqlite3("a.sqlite", notes) == "\(count + 1)")
             // Room is made; the same process goes on.
-            let made = try await workshop.run(
-                "prlimit",
-                "--pid",
-                "\(program.id)",
-                "--fsize=unlimited:unlimited"
-            )
+            let made = try await workshop.run("prlimit", "--pid", "\(program.id)", "--fsize=unlimited:unlimited")
             try #require(made.status == 0, "\(made.errors)")
             try await workshop.sync("a.sqlite", "b.sqlite")
             #expect(try await workshop.sqlite3("b.sqlite", notes) == "\(count + 1)")
@@ -78,10 +62,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test
-        func `rules 2 10, case 31: a device without room says so, loses nothing, and goes on`()
-            async throws
-        {
+        @Test func `rules 2 10, case 31: a device without room says so, loses nothing, and goes on`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -90,8 +71,7 @@ extension IntegrationTests {
             for number in 1...30 { try await Self.fill("zone.sqlite", "\(number)", in: workshop) }
             let sync = ["device", "sync", workshop.path("a.sqlite")]
             for kilobytes in [700, 1_100, 2_000] {
-                let failed = try await Self.start(sync, kilobytesMax: kilobytes, in: workshop)
-                    .finished()
+                let failed = try await Self.start(sync, kilobytesMax: kilobytes, in: workshop).finished()
                 #expect(failed.status == 1, "\(kilobytes): \(failed.output)\(failed.errors)")
                 #expect(!failed.errors.isEmpty)
                 let labels = "SELECT group_concat(label) FROM notes"
@@ -112,8 +92,7 @@ extension IntegrationTests {
             let server = try await workshop.serve("zone.sqlite")
             let join = ["device", "join", server.url, workshop.path("a.sqlite")]
             for kilobytes in [50, 1_000, 1_900] {
-                let failed = try await Self.start(join, kilobytesMax: kilobytes, in: workshop)
-                    .finished()
+                let failed = try await Self.start(join, kilobytesMax: kilobytes, in: workshop).finished()
                 #expect(failed.status == 1, "\(kilobytes): \(failed.output)\(failed.errors)")
                 #expect(!failed.errors.isEmpty)
                 #expect(try workshop.files(with: "a.sqlite") == [], "\(kilobytes)")

@@ -11,12 +11,9 @@ extension IntegrationTests {
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
             INSERT INTO notes (text) VALUES ('first');
             """
-        private static let texts =
-            "SELECT group_concat(text) FROM (SELECT text FROM notes ORDER BY id)"
+        private static let texts = "SELECT group_concat(text) FROM (SELECT text FROM notes ORDER BY id)"
 
-        @Test func `rule 3, case 17: an answer that never arrives doubles no new note`()
-            async throws
-        {
+        @Test func `rule 3, case 17: an answer that never arrives doubles no new note`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             for number in 1...10 {
                 try await link.edit("INSERT INTO notes (text) VALUES ('\(number)')")
@@ -28,9 +25,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `rules 3 13, case 18: a request that arrives twice at once has one effect`()
-            async throws
-        {
+        @Test func `rules 3 13, case 18: a request that arrives twice at once has one effect`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             for number in 1...30 {
                 try await link.edit("INSERT INTO notes (text) VALUES ('\(number)')")
@@ -41,9 +36,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `rules 1 5, case 19: a request that others overtook changes nothing any more`()
-            async throws
-        {
+        @Test func `rules 1 5, case 19: a request that others overtook changes nothing any more`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             for number in 1...10 {
                 try await link.edit("UPDATE notes SET text = 'a\(number)' WHERE id = 1")
@@ -63,9 +56,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `rules 2 16, case 22: an edit made while the answer is stalled waits its turn`()
-            async throws
-        {
+        @Test func `rules 2 16, case 22: an edit made while the answer is stalled waits its turn`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             for (number, isGivenUp) in [false, true, false, true].enumerated() {
                 try await link.edit("INSERT INTO notes (text) VALUES ('x\(number)')")
@@ -112,18 +103,11 @@ extension IntegrationTests {
                     headers: ["Content-Type: application/json", "Content-Encoding: gzip"],
                     body: gzip([UInt8](repeating: UInt8(ascii: " "), count: 8 << 20))
                 )
-            ),
-            ("a success without content", CannedReply(status: "204 No Content")),
-            (
-                "a redirect",
-                CannedReply(status: "302 Found", headers: ["Location: http://login.example/"])
-            ),
+            ), ("a success without content", CannedReply(status: "204 No Content")),
+            ("a redirect", CannedReply(status: "302 Found", headers: ["Location: http://login.example/"])),
         ]
 
-        @Test
-        func `rules 10 20, cases 23 70: what others answer in the server's stead loses nothing`()
-            async throws
-        {
+        @Test func `rules 10 20, cases 23 70: what others answer in the server's stead loses nothing`() async throws {
             var limits = Limits.standard
             limits.responseBytesMax = 1 << 20
             let link = try await BrokenLink(schema: Self.schema, limits: limits)

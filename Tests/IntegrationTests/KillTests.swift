@@ -13,11 +13,7 @@ extension IntegrationTests {
         private static let kills = Effort.count("TIDEMARK_KILLS", short: 15, long: 100)
         private static let seed = UInt64(environment["TIDEMARK_KILL_SEED"] ?? "") ?? 29
 
-        @Test
-        func
-            `rules 2 3 4 10, case 29: kills of everybody lose and double nothing`()
-            async throws
-        {
+        @Test func `rules 2 3 4 10, case 29: kills of everybody lose and double nothing`() async throws {
             let yard = try await KillYard(seed: Self.seed)
             try await yard.kill(Self.kills)
             try await yard.settle()
@@ -109,11 +105,7 @@ private actor KillYard {
         case 0, 1:
             killed["server", default: 0] += 1
             try await server.program.killed()
-            server = try await workshop.serve(
-                "zone.sqlite",
-                port: server.port,
-                lasting: .seconds(100_000)
-            )
+            server = try await workshop.serve("zone.sqlite", port: server.port, lasting: .seconds(100_000))
         case 2:
             killed["editing programs", default: 0] += 1
             await writers[index].kill()
@@ -121,9 +113,7 @@ private actor KillYard {
             let watcher = watchers[index]
             if watcher.isFinished {
                 let said = try await watcher.finished()
-                Issue.record(
-                    "a syncing device gave up: \(said.output.suffix(300))\(said.errors.suffix(600))"
-                )
+                Issue.record("a syncing device gave up: \(said.output.suffix(300))\(said.errors.suffix(600))")
             }
             killed["syncing devices", default: 0] += 1
             try await watcher.killed()
@@ -171,16 +161,15 @@ private actor KillYard {
 
     /// Compares the ledger with the server, and all files with each other.
     func check() async throws {
-        let served = try await workshop.sqlite3("zone.sqlite", "SELECT label FROM notes")
-            .split(separator: "\n").map(String.init)
+        let served = try await workshop.sqlite3("zone.sqlite", "SELECT label FROM notes").split(separator: "\n").map(
+            String.init
+        )
         let counts = served.reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }
         let ledger = ledger
         let lost = ledger.made.filter { counts[$0] == nil }
         let risen = ledger.gone.filter { counts[$0] != nil }
         let doubled = counts.filter { $0.value > 1 }.keys
-        let unheard = counts.keys.filter {
-            !ledger.made.contains($0) && !ledger.unknown.contains($0)
-        }
+        let unheard = counts.keys.filter { !ledger.made.contains($0) && !ledger.unknown.contains($0) }
         #expect(lost.isEmpty, "acknowledged and lost")
         #expect(risen.isEmpty, "deleted and there again")
         #expect(doubled.isEmpty, "applied twice")
@@ -196,10 +185,7 @@ private actor KillYard {
         let gap = "SELECT max(revision) - min(revision) + 1 - count(*) FROM tidemark_revision"
         #expect(try await workshop.sqlite3("zone.sqlite", gap) == "0", "revisions are dense")
         for device in devices {
-            let waiting = try await workshop.sqlite3(
-                device,
-                "SELECT count(*) FROM tidemark_changeset"
-            )
+            let waiting = try await workshop.sqlite3(device, "SELECT count(*) FROM tidemark_changeset")
             #expect(waiting == "0", "\(device)")
         }
         try await workshop.expectEqual(server, "zone.sqlite", "1.sqlite", "2.sqlite", "3.sqlite")
@@ -261,10 +247,7 @@ private final class Writer: Sendable {
         // Ends at the first error, so that nothing is acknowledged that was not done.
         try workshop.start(
             "sqlite3",
-            [
-                "-bail", "-cmd", ".timeout 60000", "-cmd", "PRAGMA foreign_keys = ON",
-                workshop.path(file),
-            ],
+            ["-bail", "-cmd", ".timeout 60000", "-cmd", "PRAGMA foreign_keys = ON", workshop.path(file)],
             within: .seconds(100_000)
         )
     }
@@ -274,17 +257,13 @@ private final class Writer: Sendable {
         let (shell, label, isDeletion, sql) = state.withLock { state in
             state.count += 1
             let isDeletion = state.ledger.made.count > 40 || state.count.isMultiple(of: 5)
-            if isDeletion,
-                let label = state.ledger.made.sorted().randomElement(using: &state.random)
-            {
+            if isDeletion, let label = state.ledger.made.sorted().randomElement(using: &state.random) {
                 let sql = "DELETE FROM notes WHERE label = '\(label)'; SELECT 'done ' || changes();"
                 return (state.shell, label, true, sql)
             }
             let label = "\(number)-\(state.count)"
             // Some meet on the board, and get into conflicts.
-            let board =
-                Int.random(in: 0..<6, using: &state.random) == 0
-                ? "UPDATE board SET text = '\(label)';" : ""
+            let board = Int.random(in: 0..<6, using: &state.random) == 0 ? "UPDATE board SET text = '\(label)';" : ""
             let sql = """
                 BEGIN IMMEDIATE; INSERT INTO notes (label) VALUES ('\(label)'); \
                 INSERT INTO lines (note_id, label) VALUES (last_insert_rowid(), '\(label)'); \

@@ -10,10 +10,7 @@ extension IntegrationTests {
             INSERT INTO notes (text) VALUES ('first');
             """
 
-        @Test
-        func `A5 A12: an answer cut at any byte changes nothing, the whole one brings everything`()
-            async throws
-        {
+        @Test func `A5 A12: an answer cut at any byte changes nothing, the whole one brings everything`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -22,10 +19,7 @@ extension IntegrationTests {
             try await workshop.join(link, "a.sqlite")
             try await workshop.join(server, "b.sqlite")
             for number in 0..<5 {
-                try await workshop.sqlite3(
-                    "b.sqlite",
-                    "INSERT INTO notes (text) VALUES ('\(number)')"
-                )
+                try await workshop.sqlite3("b.sqlite", "INSERT INTO notes (text) VALUES ('\(number)')")
                 try await workshop.sync("b.sqlite")
             }
             try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (text) VALUES ('mine')")
@@ -33,12 +27,7 @@ extension IntegrationTests {
                 relay.follow(RelayPlan([.cut(.down, after: bytes)]))
                 let cut = try await workshop.tidemark("device", "sync", workshop.path("a.sqlite"))
                 #expect(cut.status == 4 || cut.status == 1, "\(bytes): \(cut.output)\(cut.errors)")
-                let status = try await workshop.json(
-                    "device",
-                    "status",
-                    workshop.path("a.sqlite"),
-                    "--json"
-                )
+                let status = try await workshop.json("device", "status", workshop.path("a.sqlite"), "--json")
                 #expect(status["revision"] as? Int == 1, "cut after \(bytes) bytes")
                 #expect(status["pendingChangeSets"] as? Int == 1)
                 #expect(try await workshop.sqlite3("a.sqlite", "SELECT count(*) FROM notes") == "2")
@@ -53,10 +42,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test
-        func `A10: with tidemark-dev relay stopped a device is offline, and back when it runs`()
-            async throws
-        {
+        @Test func `A10: with tidemark-dev relay stopped a device is offline, and back when it runs`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -77,17 +63,13 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A11 F1: two watching devices bring each other what sqlite3 writes`()
-            async throws
-        {
+        @Test func `A11 F1: two watching devices bring each other what sqlite3 writes`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             try await workshop.join(server, "a.sqlite", "b.sqlite")
             let watchers = try ["a.sqlite", "b.sqlite"].map { file in
-                try workshop.startTidemark(
-                    ["device", "sync", workshop.path(file), "--watch", "--every", "0.05"]
-                )
+                try workshop.startTidemark(["device", "sync", workshop.path(file), "--watch", "--every", "0.05"])
             }
             for (number, (from, to)) in [(0, 1), (1, 0), (0, 1)].enumerated() {
                 let files = ["a.sqlite", "b.sqlite"]
@@ -107,13 +89,7 @@ extension IntegrationTests {
             try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (text) VALUES ('offline')")
             let again = try await workshop.serve("zone.sqlite", port: server.port)
             _ = try await watchers[1].line(with: "1 record of others taken in")
-            #expect(
-                try await workshop.sqlite3(
-                    "b.sqlite",
-                    "SELECT count(*) FROM notes WHERE text = 'offline'"
-                )
-                    == "1"
-            )
+            #expect(try await workshop.sqlite3("b.sqlite", "SELECT count(*) FROM notes WHERE text = 'offline'") == "1")
             for watcher in watchers { try await watcher.killed() }
             try await workshop.expectEqual(again, "a.sqlite", "b.sqlite", "zone.sqlite")
             try await again.stopped()

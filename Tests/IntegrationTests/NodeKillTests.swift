@@ -15,11 +15,7 @@ extension IntegrationTests {
         private static let kills = Effort.count("TIDEMARK_NODE_KILLS", short: 8, long: 50)
         private static let seed = UInt64(environment["TIDEMARK_KILL_SEED"] ?? "") ?? 7
 
-        @Test
-        func
-            `rules 2 3 4 6, A9: ends of nodes and PostgreSQL lose and double nothing`()
-            async throws
-        {
+        @Test func `rules 2 3 4 6, A9: ends of nodes and PostgreSQL lose and double nothing`() async throws {
             let yard = try await NodeYard(seed: Self.seed)
             try await yard.kill(Self.kills)
             try await yard.check()
@@ -55,21 +51,16 @@ private actor NodeYard {
     }
 
     private static func postgres(_ verb: String, _ workshop: Workshop) async throws -> String {
-        let script = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../Scripts/postgres.sh").standardized.path
+        let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Scripts/postgres.sh")
+            .standardized.path
         let result = try await workshop.run("bash", script, verb, workshop.path("postgres"))
         try #require(result.status == 0, "\(result.errors)")
         return result.output.trimmingCharacters(in: .newlines)
     }
 
-    private static func serve(_ workshop: Workshop, _ database: String, port: Int = 0) async throws
-        -> Server
-    {
+    private static func serve(_ workshop: Workshop, _ database: String, port: Int = 0) async throws -> Server {
         try await workshop.serve(
-            [
-                "serve", "--store", database, "--schema", workshop.path("schema.sql"),
-                "--listen", "127.0.0.1:\(port)",
-            ],
+            ["serve", "--store", database, "--schema", workshop.path("schema.sql"), "--listen", "127.0.0.1:\(port)"],
             lasting: .seconds(100_000)
         )
     }
@@ -140,8 +131,9 @@ private actor NodeYard {
 
     func check() async throws {
         let wanted = clients.flatMap(\.acknowledged).sorted()
-        let there = try await psql("SELECT label FROM notes ORDER BY label COLLATE \"C\"")
-            .split(separator: "\n").map(String.init)
+        let there = try await psql("SELECT label FROM notes ORDER BY label COLLATE \"C\"").split(separator: "\n").map(
+            String.init
+        )
         #expect(there == wanted, "acknowledged and lost, or applied twice")
         Report.line("  \(wanted.count) change sets, \(clients.map(\.retries).reduce(0, +)) retries")
         let halves = try await psql(
@@ -151,17 +143,13 @@ private actor NodeYard {
             """
         )
         #expect(halves == "", "a transaction came apart")
-        let dense = try await psql(
-            "SELECT count(*) = max(revision) AND min(revision) = 1 FROM tidemark.revision"
-        )
+        let dense = try await psql("SELECT count(*) = max(revision) AND min(revision) = 1 FROM tidemark.revision")
         #expect(dense == "t", "revisions are dense")
         #expect(try await psql("SELECT count(*) FROM tidemark.capture") == "0")
         // A device that joins now, at either node, has exactly that.
         for (index, node) in nodes.enumerated() {
             try await workshop.join(node, "\(index).sqlite")
-            #expect(
-                try await workshop.digest("\(index).sqlite") == workshop.digest(node.url)
-            )
+            #expect(try await workshop.digest("\(index).sqlite") == workshop.digest(node.url))
         }
     }
 
@@ -169,8 +157,8 @@ private actor NodeYard {
         for node in nodes { try await node.stopped() }
         _ = try await workshop.run(
             "bash",
-            URL(filePath: #filePath).deletingLastPathComponent()
-                .appending(path: "../../Scripts/postgres.sh").standardized.path,
+            URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Scripts/postgres.sh")
+                .standardized.path,
             "stop",
             workshop.path("postgres")
         )
@@ -205,9 +193,8 @@ private final class Client: Sendable {
             (state.acknowledged.count, state.random.next(), state.random.next())
         }
         let label = "\(number).\(count)"
-        let id = UUID(
-            uuid: withUnsafeBytes(of: (high, low)) { $0.loadUnaligned(as: uuid_t.self) }
-        ).uuidString.lowercased()
+        let id = UUID(uuid: withUnsafeBytes(of: (high, low)) { $0.loadUnaligned(as: uuid_t.self) }).uuidString
+            .lowercased()
         let body = Array(
             """
             {"maxRevision":0,"limit":1,"changeSets":[{"id":"\(id)",
@@ -220,10 +207,7 @@ private final class Client: Sendable {
                 transports[Int.random(in: 0..<transports.count, using: &state.random)]
             }
             do {
-                let answer = String(
-                    decoding: try await transport.sync(zone: "main", body: body),
-                    as: UTF8.self
-                )
+                let answer = String(decoding: try await transport.sync(zone: "main", body: body), as: UTF8.self)
                 try #require(!answer.contains("\"conflict\":true"), "\(answer)")
                 return state.withLock { $0.acknowledged.append(label) }
             } catch let error as TidemarkError where error.recovery == .retry {

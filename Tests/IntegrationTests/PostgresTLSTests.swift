@@ -4,21 +4,14 @@ import Testing
 extension IntegrationTests {
     /// PostgreSQL behind TLS: libpq's own rules decide whom a node trusts.
     @Suite struct PostgresTLSTests {
-        @Test
-        func
-            `a node trusts one certificate of PostgreSQL and no other, and prints no secret`()
-            async throws
-        {
+        @Test func `a node trusts one certificate of PostgreSQL and no other, and prints no secret`() async throws {
             let yard = try await TLSYard()
             let server = try await yard.workshop.serve(
                 yard.arguments("sslmode=verify-ca&sslrootcert=\(yard.workshop.path("good.crt"))"),
                 lasting: .seconds(300)
             )
             try await yard.workshop.join(server, "anna.sqlite")
-            try await yard.workshop.sqlite3(
-                "anna.sqlite",
-                "INSERT INTO notes (text) VALUES ('milk')"
-            )
+            try await yard.workshop.sqlite3("anna.sqlite", "INSERT INTO notes (text) VALUES ('milk')")
             try await yard.workshop.sync("anna.sqlite")
             #expect(try await yard.psql("SELECT text FROM notes") == "milk")
             // Requests, and what nodes tell each other, are encrypted.
@@ -30,10 +23,7 @@ extension IntegrationTests {
             try await server.stopped()
 
             // Whoever only wants encryption asks for no authority.
-            let trusting = try await yard.workshop.serve(
-                yard.arguments("sslmode=require"),
-                lasting: .seconds(300)
-            )
+            let trusting = try await yard.workshop.serve(yard.arguments("sslmode=require"), lasting: .seconds(300))
             try await trusting.stopped()
 
             let wrong = try await yard.workshop.startTidemark(
@@ -104,8 +94,7 @@ private struct TLSYard {
     func arguments(_ options: String) -> [String] {
         let address = database.replacing("app@", with: "app:\(Self.secret)@")
         return [
-            "serve", "--store", "\(address)?\(options)", "--schema", workshop.path("s.sql"),
-            "--listen", "127.0.0.1:0",
+            "serve", "--store", "\(address)?\(options)", "--schema", workshop.path("s.sql"), "--listen", "127.0.0.1:0",
         ]
     }
 
@@ -118,8 +107,8 @@ private struct TLSYard {
     func close() async throws { _ = try await Self.postgres("stop", workshop) }
 
     private static func postgres(_ verb: String, _ workshop: Workshop) async throws -> String {
-        let script = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../Scripts/postgres.sh").standardized.path
+        let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Scripts/postgres.sh")
+            .standardized.path
         let result = try await workshop.run("bash", script, verb, workshop.path("postgres"))
         try #require(result.status == 0, "\(result.errors)")
         return result.output.trimmingCharacters(in: .newlines)

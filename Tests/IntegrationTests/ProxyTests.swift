@@ -9,8 +9,7 @@ extension IntegrationTests {
             CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, file BLOB);
             INSERT INTO notes VALUES (1, 'first', NULL);
             """
-        private static let token =
-            "1111111111111111111111111111111122222222222222222222222222222222"
+        private static let token = "1111111111111111111111111111111122222222222222222222222222222222"
         private static let missing = "is not installed; Scripts/setup.sh tests installs it"
 
         /// A served file and a proxy before it.
@@ -23,22 +22,14 @@ extension IntegrationTests {
                 workshop = try Workshop()
                 try await workshop.sqlite3("zone.sqlite", ProxyTests.schema)
                 server = try await workshop.serve([
-                    "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0", "--verbose",
-                    "--host", Proxy.name,
+                    "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0", "--verbose", "--host", Proxy.name,
                 ])
-                proxy = try await Proxy.start(
-                    kind,
-                    before: server,
-                    token: ProxyTests.token,
-                    in: workshop
-                )
+                proxy = try await Proxy.start(kind, before: server, token: ProxyTests.token, in: workshop)
                 try workshop.write("\(ProxyTests.token)\n", to: "token")
             }
 
             /// Runs `tidemark`, which trusts the proxy's certificate.
-            func tidemark(_ arguments: String..., token: String? = nil) async throws
-                -> Program.Result
-            {
+            func tidemark(_ arguments: String..., token: String? = nil) async throws -> Program.Result {
                 try await start(arguments, token: token).finished()
             }
 
@@ -47,11 +38,7 @@ extension IntegrationTests {
                 environment["TIDEMARK_TOKEN"] = token
                 return try workshop.start(
                     "/bin/sh",
-                    [
-                        "-c", #"exec "$0" "$@" 2>&1"#,
-                        Workshop.programs.appending(path: "tidemark").path,
-                    ]
-                        + arguments,
+                    ["-c", #"exec "$0" "$@" 2>&1"#, Workshop.programs.appending(path: "tidemark").path] + arguments,
                     environment: environment
                 )
             }
@@ -67,9 +54,8 @@ extension IntegrationTests {
                 try workshop.start(
                     "curl",
                     [
-                        "-sS", "--max-time", "120", "--cacert", workshop.path("proxy.crt"),
-                        "--resolve", "\(Proxy.name):\(proxy.port):127.0.0.1",
-                        "-H", "Authorization: Bearer \(ProxyTests.token)",
+                        "-sS", "--max-time", "120", "--cacert", workshop.path("proxy.crt"), "--resolve",
+                        "\(Proxy.name):\(proxy.port):127.0.0.1", "-H", "Authorization: Bearer \(ProxyTests.token)",
                     ] + arguments + ["https://\(Proxy.name):\(proxy.port)\(path)"]
                 )
             }
@@ -111,18 +97,12 @@ extension IntegrationTests {
             try await checkNames(site)
             for file in ["b.sqlite", "c.sqlite"] {
                 let command = file == "b.sqlite" ? ["device", "join"] : ["snapshot"]
-                let made = try await site.start(
-                    command + [site.proxy.url, site.workshop.path(file)],
-                    token: token
-                ).finished()
+                let made = try await site.start(command + [site.proxy.url, site.workshop.path(file)], token: token)
+                    .finished()
                 #expect(made.status == 0, "\(made.output)")
             }
             try await site.workshop.expectEqual(site.server, "a.sqlite", "b.sqlite", "c.sqlite")
-            let verified = try await site.tidemark(
-                "verify",
-                site.workshop.path("b.sqlite"),
-                token: token
-            )
+            let verified = try await site.tidemark("verify", site.workshop.path("b.sqlite"), token: token)
             #expect(verified.status == 0 && verified.output.contains("server  "))
             // The token is where the test and the proxy have put it, and in no file of a device.
             let found = try await site.workshop.run(
@@ -150,10 +130,7 @@ extension IntegrationTests {
             #expect(untrusting.status == 4)
             #expect(untrusting.errors.contains("certificate is not trusted"))
             #expect(untrusting.errors.contains("--ca-file"))
-            let plain = try await site.workshop.tidemark(
-                "schema",
-                "http://localhost:\(site.proxy.port)"
-            )
+            let plain = try await site.workshop.tidemark("schema", "http://localhost:\(site.proxy.port)")
             #expect(plain.errors.contains("begin it with https://"), "\(plain.errors)")
         }
 
@@ -164,30 +141,15 @@ extension IntegrationTests {
                 "a.sqlite",
                 "INSERT INTO notes (text, file) VALUES ('large', randomblob(2000000))"
             )
-            let synced = try await site.tidemark(
-                "device",
-                "sync",
-                site.workshop.path("a.sqlite"),
-                token: token
-            )
+            let synced = try await site.tidemark("device", "sync", site.workshop.path("a.sqlite"), token: token)
             #expect(synced.status == 0, "\(synced.output)")
-            let body =
-                #"{"maxRevision":2,"changeSets":[{"notes":{"update":[1],"attributes":{"1":{"text":"long"}}}}]"#
-            try site.workshop.write(
-                body + String(repeating: " ", count: 60 << 20) + "}",
-                to: "body.json"
-            )
-            let answer = try await site.curl(
-                "/sync",
-                "--data-binary",
-                "@\(site.workshop.path("body.json"))"
-            )
+            let body = #"{"maxRevision":2,"changeSets":[{"notes":{"update":[1],"attributes":{"1":{"text":"long"}}}}]"#
+            try site.workshop.write(body + String(repeating: " ", count: 60 << 20) + "}", to: "body.json")
+            let answer = try await site.curl("/sync", "--data-binary", "@\(site.workshop.path("body.json"))")
             #expect(answer.contains(#""maxRevision":3"#), "\(answer)")
             #expect(
-                try await site.workshop.sqlite3(
-                    "zone.sqlite",
-                    "SELECT text, length(file) FROM notes ORDER BY id"
-                ) == "long|\nlarge|2000000"
+                try await site.workshop.sqlite3("zone.sqlite", "SELECT text, length(file) FROM notes ORDER BY id")
+                    == "long|\nlarge|2000000"
             )
         }
 
@@ -195,18 +157,12 @@ extension IntegrationTests {
         private static func listen(_ site: Site) async throws {
             let listener = try site.startCurl("/events", ["-N"])
             _ = try await listener.line(with: #""revision":"#)
-            let edit =
-                #"{"maxRevision":3,"changeSets":[{"notes":{"update":[1],"attributes":{"1":{"text":"new"}}}}]}"#
+            let edit = #"{"maxRevision":3,"changeSets":[{"notes":{"update":[1],"attributes":{"1":{"text":"new"}}}}]}"#
             let answer = try await site.curl("/sync", "-d", edit)
             #expect(answer.contains(#""maxRevision":4"#), "\(answer)")
             _ = try await listener.line(with: #""revision":4"#)
             try await listener.killed()
-            let synced = try await site.tidemark(
-                "device",
-                "sync",
-                site.workshop.path("a.sqlite"),
-                token: token
-            )
+            let synced = try await site.tidemark("device", "sync", site.workshop.path("a.sqlite"), token: token)
             #expect(synced.output.contains("revision 2 -> 4"), "\(synced.output)")
         }
 
@@ -241,18 +197,13 @@ extension IntegrationTests {
         }
 
         @Test(.enabled(if: Tool.nginx.isThere, "nginx \(missing)"))
-        func `a watching device whose token runs out goes on, and syncs when it has another`()
-            async throws
-        {
+        func `a watching device whose token runs out goes on, and syncs when it has another`() async throws {
             let site = try await Site(.nginx)
             let file = site.workshop.path("a.sqlite")
             let access = ["--token-file", site.workshop.path("token")]
-            let joined = try await site.start(["device", "join", site.proxy.url, file] + access)
-                .finished()
+            let joined = try await site.start(["device", "join", site.proxy.url, file] + access).finished()
             try #require(joined.status == 0, "\(joined.output)")
-            let watch = try site.start(
-                ["device", "sync", file, "--watch", "--every", "0.2"] + access
-            )
+            let watch = try site.start(["device", "sync", file, "--watch", "--every", "0.2"] + access)
             let edit = "INSERT INTO notes (text) VALUES"
             try await site.workshop.sqlite3("a.sqlite", "\(edit) ('before')")
             _ = try await watch.line(with: "synced: ")
@@ -268,16 +219,12 @@ extension IntegrationTests {
             )
             try await site.workshop.sqlite3("a.sqlite", "\(edit) ('refused')")
             _ = try await watch.line(with: "does not accept the token")
-            #expect(
-                try await site.workshop.sqlite3("zone.sqlite", "SELECT count(*) FROM notes") == "2"
-            )
+            #expect(try await site.workshop.sqlite3("zone.sqlite", "SELECT count(*) FROM notes") == "2")
             try site.workshop.write(token, to: "token")
             _ = try await watch.line(with: "synced: ")
             #expect(
-                try await site.workshop.sqlite3(
-                    "zone.sqlite",
-                    "SELECT text FROM notes ORDER BY id DESC LIMIT 1"
-                ) == "refused"
+                try await site.workshop.sqlite3("zone.sqlite", "SELECT text FROM notes ORDER BY id DESC LIMIT 1")
+                    == "refused"
             )
             watch.signalled(SIGTERM)
             let said = try await watch.finished().output
@@ -290,10 +237,9 @@ extension IntegrationTests {
     /// Tokens on the command line, before anything is sent.
     @Suite struct TokenTests {
         @Test(arguments: [
-            ("one\ntwo\n", "at byte 4"), ("a\u{1}b", "at byte 2"), ("a b", "at byte 2"),
-            ("", "is empty"), ("\n", "is empty"),
-        ])
-        func `a token file that holds no token is told, without a word of what it holds`(
+            ("one\ntwo\n", "at byte 4"), ("a\u{1}b", "at byte 2"), ("a b", "at byte 2"), ("", "is empty"),
+            ("\n", "is empty"),
+        ]) func `a token file that holds no token is told, without a word of what it holds`(
             content: String,
             reason: String
         ) async throws {
@@ -313,9 +259,7 @@ extension IntegrationTests {
             #expect(!result.errors.contains("two"))
         }
 
-        @Test func `a token goes over no network in the clear, and a missing file is named`()
-            async throws
-        {
+        @Test func `a token goes over no network in the clear, and a missing file is named`() async throws {
             let workshop = try Workshop()
             let program = Workshop.programs.appending(path: "tidemark").path
             let clear = try await workshop.start(

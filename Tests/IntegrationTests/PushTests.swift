@@ -9,16 +9,14 @@ extension IntegrationTests {
             INSERT INTO notes (text) VALUES ('first');
             """
 
-        @Test func `D2: a watching device whose timer never comes has what others write`()
-            async throws
-        {
+        @Test func `D2: a watching device whose timer never comes has what others write`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             try await workshop.join(server, "a.sqlite", "b.sqlite")
-            let watcher = try workshop.startTidemark(
-                ["device", "sync", workshop.path("b.sqlite"), "--watch", "--every", "86400"]
-            )
+            let watcher = try workshop.startTidemark([
+                "device", "sync", workshop.path("b.sqlite"), "--watch", "--every", "86400",
+            ])
             for number in 0..<3 {
                 let insert = "INSERT INTO notes (text) VALUES ('number \(number)')"
                 // A device's edit, then one that sqlite3 makes in the served file.
@@ -42,25 +40,18 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `rule 21: where few files may be open, listeners leave room for syncs`()
-            async throws
-        {
+        @Test func `rule 21: where few files may be open, listeners leave room for syncs`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
-            let serve =
-                "exec \(Workshop.programs.path)/tidemark serve zone.sqlite --listen 127.0.0.1:0"
+            let serve = "exec \(Workshop.programs.path)/tidemark serve zone.sqlite --listen 127.0.0.1:0"
             let program = try workshop.start("sh", ["-c", "ulimit -n 160; \(serve)"])
             let line = try await program.line(with: "listening on http://")
             let port = try #require(line.split(separator: ":").last.flatMap { Int($0) })
             let server = Server(program: program, port: port)
             // There is room for 32 connections, 16 of them listeners.
-            let listeners = try (0..<24).map { _ in
-                try workshop.start("curl", ["-sN", server.url + "/events"])
-            }
+            let listeners = try (0..<24).map { _ in try workshop.start("curl", ["-sN", server.url + "/events"]) }
             var admitted = 0
-            for listener in listeners {
-                if try await listener.line(with: "{").hasPrefix("data: ") { admitted += 1 }
-            }
+            for listener in listeners { if try await listener.line(with: "{").hasPrefix("data: ") { admitted += 1 } }
             #expect(admitted == 16)
             try await workshop.join(server, "a.sqlite")
             try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (text) VALUES ('mine')")

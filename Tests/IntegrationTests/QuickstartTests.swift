@@ -4,8 +4,8 @@ import Testing
 extension IntegrationTests {
     /// The README's Swift code: what it shows is what was compiled, and that runs.
     @Suite struct QuickstartTests {
-        private static let repository = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
+        private static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
 
         private static func text(_ path: String) throws -> String {
             try String(contentsOf: repository.appending(path: path), encoding: .utf8)
@@ -20,9 +20,7 @@ extension IntegrationTests {
             #expect(try Self.text("README.md").contains("```swift\n\(code)\n```"))
         }
 
-        @Test func `A4 A10: the quickstart runs against a served file, and its player gets an id`()
-            async throws
-        {
+        @Test func `A4 A10: the quickstart runs against a served file, and its player gets an id`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "players.sqlite",

@@ -14,25 +14,17 @@ extension IntegrationTests {
             """
 
         private static let statuses = [
-            "401 Unauthorized", "403 Forbidden", "404 Not Found",
-            "407 Proxy Authentication Required",
-            "408 Request Timeout", "421 Misdirected Request", "425 Too Early",
-            "429 Too Many Requests",
-            "500 Internal Server Error", "502 Bad Gateway", "503 Service Unavailable",
-            "504 Gateway Timeout", "507 Insufficient Storage",
-            "511 Network Authentication Required",
+            "401 Unauthorized", "403 Forbidden", "404 Not Found", "407 Proxy Authentication Required",
+            "408 Request Timeout", "421 Misdirected Request", "425 Too Early", "429 Too Many Requests",
+            "500 Internal Server Error", "502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout",
+            "507 Insufficient Storage", "511 Network Authentication Required",
         ]
 
         /// What a server of ours says when a device has to start from a snapshot.
         private static func resync(_ status: String, _ code: String) -> RelayPlan.Fault {
-            let error =
-                #"{"error":{"code":"\#(code)","message":"m","fix":"f","recovery":"resync"}}"#
+            let error = #"{"error":{"code":"\#(code)","message":"m","fix":"f","recovery":"resync"}}"#
             return .reply(
-                CannedReply(
-                    status: status,
-                    headers: ["Content-Type: application/json"],
-                    body: Array(error.utf8)
-                )
+                CannedReply(status: status, headers: ["Content-Type: application/json"], body: Array(error.utf8))
             )
         }
 
@@ -54,10 +46,7 @@ extension IntegrationTests {
             )
         }
 
-        @Test
-        func `rule 20, case 45: whatever status a sync or a snapshot meets, what waits is kept`()
-            async throws
-        {
+        @Test func `rule 20, case 45: whatever status a sync or a snapshot meets, what waits is kept`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             try await link.edit("INSERT INTO notes (text) VALUES ('mine')")
             _ = try await link.sync(.reply(.nothing))
@@ -66,13 +55,8 @@ extension IntegrationTests {
                 for step in Self.steps {
                     link.relay.hangUp()
                     link.relay.follow(RelayPlan(step + [.reply(Self.reply(status))]))
-                    let error = await #expect(throws: TidemarkError.self) {
-                        try await link.broken.sync()
-                    }
-                    #expect(
-                        error?.recovery == Self.recovery(from: status),
-                        "\(status): \(error?.description ?? "")"
-                    )
+                    let error = await #expect(throws: TidemarkError.self) { try await link.broken.sync() }
+                    #expect(error?.recovery == Self.recovery(from: status), "\(status): \(error?.description ?? "")")
                     #expect(error?.retryAfterSeconds == 17, "\(status)")
                     #expect(try await link.waiting() == before, "\(status)")
                 }
@@ -82,9 +66,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `rule 20, case 45: no name, no TLS, nobody there: what waits is kept`()
-            async throws
-        {
+        @Test func `rule 20, case 45: no name, no TLS, nobody there: what waits is kept`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             try await link.edit("INSERT INTO notes (text) VALUES ('mine')")
             _ = try await link.sync(.reply(.nothing))
@@ -105,21 +87,14 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `case 45: a join that meets them leaves no file, and says whether to try again`()
-            async throws
-        {
+        @Test func `case 45: a join that meets them leaves no file, and says whether to try again`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             let path = link.workshop.path("new.sqlite")
             for status in Self.statuses {
                 link.relay.hangUp()
                 link.relay.follow(RelayPlan([.reply(Self.reply(status))]))
-                let join = DeviceFileJoin(
-                    transport: try HTTPTransport(url: link.brokenURL),
-                    server: link.brokenURL
-                )
-                let error = await #expect(throws: TidemarkError.self) {
-                    _ = try await join.join(path: path)
-                }
+                let join = DeviceFileJoin(transport: try HTTPTransport(url: link.brokenURL), server: link.brokenURL)
+                let error = await #expect(throws: TidemarkError.self) { _ = try await join.join(path: path) }
                 #expect(error?.recovery == Self.recovery(from: status), "\(status)")
                 #expect(try link.workshop.files(with: "new.sqlite") == [], "\(status)")
             }

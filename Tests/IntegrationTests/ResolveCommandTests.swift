@@ -22,9 +22,7 @@ extension IntegrationTests {
             return server
         }
 
-        private static func merge(_ workshop: Workshop, _ values: String) async throws
-            -> Program.Result
-        {
+        private static func merge(_ workshop: Workshop, _ values: String) async throws -> Program.Result {
             try workshop.write(values, to: "values.json")
             return try await workshop.tidemark(
                 "device",
@@ -38,26 +36,21 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [("42.0", "real|42.0"), ("1e2", "real|100.0"), ("42", "integer|42")])
-        func `A8: a merged number is stored with the type that was written`(
-            written: String,
-            stored: String
-        ) async throws {
+        func `A8: a merged number is stored with the type that was written`(written: String, stored: String)
+            async throws
+        {
             let workshop = try Workshop()
             let server = try await Self.refused(workshop)
             let merged = try await Self.merge(workshop, #"{"thing":{"1":{"i":\#(written)}}}"#)
             #expect(merged.status == 0, "\(merged.errors)")
             try await workshop.sync("b.sqlite", "a.sqlite")
             for file in ["a.sqlite", "b.sqlite", "zone.sqlite"] {
-                #expect(
-                    try await workshop.sqlite3(file, "SELECT typeof(i), i FROM thing") == stored
-                )
+                #expect(try await workshop.sqlite3(file, "SELECT typeof(i), i FROM thing") == stored)
             }
             try await server.stopped()
         }
 
-        @Test func `values that are no object of tables, keys and columns are refused in words`()
-            async throws
-        {
+        @Test func `values that are no object of tables, keys and columns are refused in words`() async throws {
             let workshop = try Workshop()
             let server = try await Self.refused(workshop)
             for values in ["", "{", "[]", "5", #"{"thing":5}"#, #"{"thing":{"1":5}}"#] {

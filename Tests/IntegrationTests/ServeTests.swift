@@ -4,9 +4,7 @@ import Testing
 extension IntegrationTests {
     /// `tidemark serve` and the rest of the command line when something is wrong.
     @Suite struct ServeTests {
-        @Test func `F5: a file with problems is refused with all of them and all their cures`()
-            async throws
-        {
+        @Test func `F5: a file with problems is refused with all of them and all their cures`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "bad.sqlite",
@@ -23,28 +21,21 @@ extension IntegrationTests {
             #expect(refused.status == 1)
             #expect(refused.output == "")
             for text in [
-                "plain", "no primary key", "CREATE TABLE", "types", "RENAME TO",
-                "RENAME COLUMN", "orphans", "nowhere", "--exclude",
-            ] {
-                #expect(refused.errors.contains(text), "\(text) in \(refused.errors)")
-            }
-            #expect(
-                try await workshop.sqlite3("bad.sqlite", "SELECT * FROM sqlite_master") == before
-            )
+                "plain", "no primary key", "CREATE TABLE", "types", "RENAME TO", "RENAME COLUMN", "orphans", "nowhere",
+                "--exclude",
+            ] { #expect(refused.errors.contains(text), "\(text) in \(refused.errors)") }
+            #expect(try await workshop.sqlite3("bad.sqlite", "SELECT * FROM sqlite_master") == before)
             // What cannot be cured can be left out.
             let others = ["plain", "types", "orphans"].flatMap { ["--exclude", $0] }
             let rest = ["serve", workshop.path("bad.sqlite"), "--listen", "127.0.0.1:0"]
             let server = try await workshop.serve(rest + others)
             try await workshop.join(server, "a.sqlite")
-            let tables =
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '[a-r]*'"
+            let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '[a-r]*'"
             #expect(try await workshop.sqlite3("a.sqlite", tables) == "fine")
             try await server.stopped()
         }
 
-        @Test func `F5: rows that refer to nothing are named, and served once they are mended`()
-            async throws
-        {
+        @Test func `F5: rows that refer to nothing are named, and served once they are mended`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "rows.sqlite",
@@ -64,40 +55,26 @@ extension IntegrationTests {
 
         @Test func `F5: --schema and --data start empty, and go on after a restart`() async throws {
             let workshop = try Workshop()
-            try workshop.write(
-                "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);",
-                to: "s.sql"
-            )
-            let arguments = [
-                "serve", "--schema", workshop.path("s.sql"), "--data", workshop.path("new/data"),
-            ]
+            try workshop.write("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);", to: "s.sql")
+            let arguments = ["serve", "--schema", workshop.path("s.sql"), "--data", workshop.path("new/data")]
             let first = try await workshop.serve(arguments + ["--listen", "127.0.0.1:0"])
             try await workshop.join(first, "a.sqlite")
             try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (id, text) VALUES (-1, 'x')")
             try await workshop.sync("a.sqlite")
             try await first.stopped()
-            let second = try await workshop.serve(
-                arguments + ["--listen", "127.0.0.1:\(first.port)"]
-            )
+            let second = try await workshop.serve(arguments + ["--listen", "127.0.0.1:\(first.port)"])
             try await workshop.sync("a.sqlite")
             #expect(try await workshop.sqlite3("a.sqlite", "SELECT * FROM notes") == "1|x")
             #expect(try await workshop.digest("a.sqlite") == workshop.digest(second.url))
             try await second.stopped()
         }
 
-        @Test func `F5: an address that others can reach is refused, and so is a port in use`()
-            async throws
-        {
+        @Test func `F5: an address that others can reach is refused, and so is a port in use`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("z.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
             let server = try await workshop.serve("z.sqlite")
             for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "\(server.port)", ":80", "a:b"] {
-                let refused = try await workshop.tidemark(
-                    "serve",
-                    workshop.path("z.sqlite"),
-                    "--listen",
-                    address
-                )
+                let refused = try await workshop.tidemark("serve", workshop.path("z.sqlite"), "--listen", address)
                 #expect(refused.status == 1, "\(address)")
                 #expect(refused.errors.contains("what to do"), "\(address)")
             }
@@ -113,27 +90,18 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test(
-            .enabled(if: Loopback.hasVersion6, "this machine has no ::1"),
-            arguments: ["[::1]:0", "::1:0"]
-        )
-        func `F5: an address of version 6 is listened on, and said as a URL has it`(
-            address: String
-        ) async throws {
+        @Test(.enabled(if: Loopback.hasVersion6, "this machine has no ::1"), arguments: ["[::1]:0", "::1:0"])
+        func `F5: an address of version 6 is listened on, and said as a URL has it`(address: String) async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("z.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
-            let server = try workshop.startTidemark([
-                "serve", workshop.path("z.sqlite"), "--listen", address,
-            ])
+            let server = try workshop.startTidemark(["serve", workshop.path("z.sqlite"), "--listen", address])
             let line = try await server.line(with: "listening on http://[::1]:")
             let url = try #require(line.split(separator: " ").last.map(String.init))
             #expect(try await workshop.run("curl", "-sg", url + "/healthz").output == "ok\n")
             try await server.killed()
         }
 
-        @Test func `F5: a table that does not sync counts nowhere, at the server or on a device`()
-            async throws
-        {
+        @Test func `F5: a table that does not sync counts nowhere, at the server or on a device`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "z.sqlite",
@@ -145,14 +113,10 @@ extension IntegrationTests {
                 """
             )
             let server = try await workshop.serve([
-                "serve", workshop.path("z.sqlite"), "--exclude", "local",
-                "--listen", "127.0.0.1:0",
+                "serve", workshop.path("z.sqlite"), "--exclude", "local", "--listen", "127.0.0.1:0",
             ])
             try await workshop.join(server, "a.sqlite")
-            try await workshop.sqlite3(
-                "a.sqlite",
-                "CREATE TABLE mine (a); INSERT INTO mine VALUES (1)"
-            )
+            try await workshop.sqlite3("a.sqlite", "CREATE TABLE mine (a); INSERT INTO mine VALUES (1)")
             try await workshop.sync("a.sqlite")
             try await workshop.expectEqual(server, "a.sqlite", "z.sqlite")
             let schema = try await workshop.tidemark("schema", workshop.path("z.sqlite"))
@@ -165,44 +129,30 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test
-        func `Rule 20: what makes no sense exits 64, what is not there exits 1, with a reason`()
-            async throws
-        {
+        @Test func `Rule 20: what makes no sense exits 64, what is not there exits 1, with a reason`() async throws {
             let workshop = try Workshop()
             try workshop.write("no database at all, only text of some length", to: "text.sqlite")
             for arguments in [
                 ["serve"], ["serve", "a", "--schema", "b"], ["serve", "--schema", "b"],
-                ["device", "resolve", "f", "1"],
-                ["device", "resolve", "f", "1", "--accept", "--retry"],
-                ["device", "sync"], ["device", "fly"], ["digest"],
-                ["device", "sync", "f", "--every", "soon"],
-                ["device", "sync", "f", "--every", "nan"],
-                ["device", "sync", "f", "--every", "inf"],
-                ["device", "sync", "f", "--every", "1e30"],
-                ["device", "sync", "f", "--every", "0"],
+                ["device", "resolve", "f", "1"], ["device", "resolve", "f", "1", "--accept", "--retry"],
+                ["device", "sync"], ["device", "fly"], ["digest"], ["device", "sync", "f", "--every", "soon"],
+                ["device", "sync", "f", "--every", "nan"], ["device", "sync", "f", "--every", "inf"],
+                ["device", "sync", "f", "--every", "1e30"], ["device", "sync", "f", "--every", "0"],
             ] {
                 let result = try await workshop.startTidemark(arguments).finished()
                 #expect(result.status == 64, "\(arguments)")
                 #expect(result.errors.contains("Usage") || result.errors.contains("USAGE"))
             }
             for arguments in [
-                ["serve", "missing.sqlite"], ["serve", "text.sqlite"],
-                ["device", "sync", "missing"],
-                ["device", "sync", "text.sqlite"], ["device", "status", "missing"],
-                ["digest", "missing"], ["digest", "text.sqlite"], ["digest", "ftp://x"],
-                ["device", "join", "nonsense", "new.sqlite"],
+                ["serve", "missing.sqlite"], ["serve", "text.sqlite"], ["device", "sync", "missing"],
+                ["device", "sync", "text.sqlite"], ["device", "status", "missing"], ["digest", "missing"],
+                ["digest", "text.sqlite"], ["digest", "ftp://x"], ["device", "join", "nonsense", "new.sqlite"],
             ] {
                 let result = try await workshop.startTidemark(arguments).finished()
                 #expect(result.status == 1, "\(arguments): \(result.errors)")
                 #expect(result.errors.contains("what to do"), "\(arguments): \(result.errors)")
             }
-            let away = try await workshop.tidemark(
-                "device",
-                "join",
-                "http://127.0.0.1:1",
-                "new.sqlite"
-            )
+            let away = try await workshop.tidemark("device", "join", "http://127.0.0.1:1", "new.sqlite")
             #expect(away.status == 4)
             #expect(try workshop.files(with: "new") == [])
             #expect(try workshop.files(with: "missing") == [])

@@ -36,10 +36,7 @@ extension IntegrationTests {
             let body = #"{"maxRevision":2,"changeSets":[]}"#
             let pull = try await workshop.run("curl", "-s", server.url + "/sync", "-d", body).output
             #expect(pull.contains("storageFailed"))
-            #expect(
-                try await workshop.sqlite3("a.sqlite", "SELECT count(*) FROM tidemark_changeset")
-                    == "1"
-            )
+            #expect(try await workshop.sqlite3("a.sqlite", "SELECT count(*) FROM tidemark_changeset") == "1")
         }
 
         /// Ends a server whose file is gone; it says so in its log and at its end.
@@ -52,21 +49,16 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [["", "-wal", "-shm"], ["-shm", "-wal", ""], [""], ["-wal"]])
-        func `rule 4: a served file is deleted, and nothing is acknowledged afterwards`(
-            _ suffixes: [String]
-        ) async throws {
+        func `rule 4: a served file is deleted, and nothing is acknowledged afterwards`(_ suffixes: [String])
+            async throws
+        {
             let (workshop, server) = try await Self.workshop()
-            for suffix in suffixes {
-                try FileManager.default.removeItem(atPath: workshop.path("zone.sqlite") + suffix)
-            }
+            for suffix in suffixes { try FileManager.default.removeItem(atPath: workshop.path("zone.sqlite") + suffix) }
             try await Self.expectRefusing(server, in: workshop)
             try await Self.stop(server)
         }
 
-        @Test
-        func `rule 4: a served file that was moved and is put back has all that was committed`()
-            async throws
-        {
+        @Test func `rule 4: a served file that was moved and is put back has all that was committed`() async throws {
             let (workshop, server) = try await Self.workshop()
             let path = workshop.path("zone.sqlite")
             try FileManager.default.moveItem(atPath: path, toPath: workshop.path("moved.sqlite"))
@@ -82,9 +74,7 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `rule 4: a served file under which another one is put takes nothing`()
-            async throws
-        {
+        @Test func `rule 4: a served file under which another one is put takes nothing`() async throws {
             let (workshop, server) = try await Self.workshop()
             try await workshop.sqlite3("other.sqlite", Self.schema)
             let other = try Data(contentsOf: URL(filePath: workshop.path("other.sqlite")))
@@ -96,9 +86,7 @@ extension IntegrationTests {
             #expect(try Data(contentsOf: URL(filePath: names.1)) == other)
         }
 
-        @Test func `a served file is whole by itself after SIGTERM, whatever was read meanwhile`()
-            async throws
-        {
+        @Test func `a served file is whole by itself after SIGTERM, whatever was read meanwhile`() async throws {
             let (workshop, server) = try await Self.workshop()
             try await workshop.sync("a.sqlite")
             for path in ["/digest", "/snapshot", "/readyz"] {
@@ -111,10 +99,7 @@ extension IntegrationTests {
             server.program.signalled(SIGTERM)
             let said = try await server.program.finished()
             #expect(said.status == 0, "\(said.errors)")
-            try FileManager.default.copyItem(
-                atPath: workshop.path("zone.sqlite"),
-                toPath: workshop.path("copy.sqlite")
-            )
+            try FileManager.default.copyItem(atPath: workshop.path("zone.sqlite"), toPath: workshop.path("copy.sqlite"))
             #expect(
                 try await workshop.sqlite3("copy.sqlite", "SELECT group_concat(name) FROM team")
                     == "Kiel,Flensburg,Lübeck"

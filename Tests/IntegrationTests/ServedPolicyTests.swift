@@ -10,34 +10,21 @@ extension IntegrationTests {
             CREATE TABLE player (id INTEGER PRIMARY KEY, name TEXT);
             """
 
-        private static func serve(_ workshop: Workshop, _ options: String...) async throws -> Server
-        {
+        private static func serve(_ workshop: Workshop, _ options: String...) async throws -> Server {
             let listen = ["--listen", "127.0.0.1:0"]
-            return try await workshop.serve(
-                ["serve", workshop.path("zone.sqlite")] + options + listen
-            )
+            return try await workshop.serve(["serve", workshop.path("zone.sqlite")] + options + listen)
         }
 
-        private static func policies(_ workshop: Workshop, _ source: String) async throws
-            -> [String]
-        {
+        private static func policies(_ workshop: Workshop, _ source: String) async throws -> [String] {
             let shown = try await workshop.tidemark("schema", source).output
             return shown.split(separator: "\n").map(String.init).filter { $0.contains("policy") }
         }
 
-        @Test func `B8: a zone keeps its policies when a restart leaves them out, and shows them`()
-            async throws
-        {
+        @Test func `B8: a zone keeps its policies when a restart leaves them out, and shows them`() async throws {
             let workshop = try Workshop()
             let path = workshop.path("zone.sqlite")
             try await workshop.sqlite3("zone.sqlite", Self.schema)
-            let first = try await Self.serve(
-                workshop,
-                "--policy",
-                "player=lastWriter",
-                "--policy",
-                "note.text=latest"
-            )
+            let first = try await Self.serve(workshop, "--policy", "player=lastWriter", "--policy", "note.text=latest")
             first.program.signalled(SIGTERM)
             let said = try await first.program.finished().output
             #expect(said.contains("policy of player: reject -> lastWriter"))
@@ -48,10 +35,7 @@ extension IntegrationTests {
             #expect(try await Self.policies(workshop, second.url) == all)
             #expect(try await Self.policies(workshop, path) == all)
             let json = try await workshop.json("schema", path, "--json")
-            #expect(
-                json["policies"] as? [String: String]
-                    == ["note.text": "latest", "player": "lastWriter"]
-            )
+            #expect(json["policies"] as? [String: String] == ["note.text": "latest", "player": "lastWriter"])
             // Two devices edit one cell: the later one stands, nobody is asked.
             try await workshop.join(second, "a.sqlite", "b.sqlite")
             try await workshop.sqlite3("a.sqlite", "INSERT INTO player (name) VALUES ('Anna')")
@@ -63,25 +47,17 @@ extension IntegrationTests {
             let third = try await Self.serve(workshop, "--policy", "player=reject")
             #expect(try await Self.policies(workshop, second.url) == [all[0]])
             third.program.signalled(SIGTERM)
-            #expect(
-                try await third.program.finished().output
-                    .contains("policy of player: lastWriter -> reject")
-            )
+            #expect(try await third.program.finished().output.contains("policy of player: lastWriter -> reject"))
             try await second.stopped()
         }
 
-        @Test
-        func
-            `a policy or exclusion of no table, and a file without tables, are refused`()
-            async throws
-        {
+        @Test func `a policy or exclusion of no table, and a file without tables, are refused`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             try await workshop.sqlite3("empty.sqlite", "CREATE VIEW v AS SELECT 1")
             func refusal(_ arguments: String...) async throws -> String {
                 let listen = ["--listen", "127.0.0.1:0"]
-                let result = try await workshop.startTidemark(["serve"] + arguments + listen)
-                    .finished()
+                let result = try await workshop.startTidemark(["serve"] + arguments + listen).finished()
                 #expect(result.status == 1)
                 return result.errors
             }
@@ -90,9 +66,7 @@ extension IntegrationTests {
             #expect(unknown.contains("nosuch") && unknown.contains("note, player"))
             let excluded = try await refusal(path, "--exclude", "nosuch")
             #expect(excluded.contains("nosuch") && excluded.contains("note, player"))
-            #expect(
-                try await refusal(workshop.path("empty.sqlite")).contains("no tables to sync")
-            )
+            #expect(try await refusal(workshop.path("empty.sqlite")).contains("no tables to sync"))
             // Nothing of it was kept.
             #expect(
                 try await workshop.sqlite3(

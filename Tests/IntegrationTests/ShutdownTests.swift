@@ -48,29 +48,20 @@ extension IntegrationTests {
             }
         }
 
-        private static func push(
-            _ id: String,
-            _ label: String,
-            over transport: HTTPTransport
-        ) async throws {
+        private static func push(_ id: String, _ label: String, over transport: HTTPTransport) async throws {
             let body =
                 #"{"maxRevision":0,"limit":1,"device":"\#(label)","changeSets":[{"id":"\#(id)","notes":"#
                 + #"{"create":[-1],"attributes":{"-1":{"label":"\#(label)"}}}}]}"#
             _ = try await transport.sync(zone: "main", body: Array(body.utf8))
         }
 
-        @Test
-        func `rules 3 4: SIGTERM under load cuts no request: what is committed was answered`()
-            async throws
-        {
+        @Test func `rules 3 4: SIGTERM under load cuts no request: what is committed was answered`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             let ledger = Ledger()
             await withTaskGroup(of: Void.self) { tasks in
-                for client in 0..<20 {
-                    tasks.addTask { await Self.push(as: client, to: server, ledger) }
-                }
+                for client in 0..<20 { tasks.addTask { await Self.push(as: client, to: server, ledger) } }
                 await ledger.wait(for: 200)
                 server.program.signalled(SIGTERM)
                 await tasks.waitForAll()
@@ -85,10 +76,7 @@ extension IntegrationTests {
             #expect(committed.subtracting(answered) == [], "done and not answered")
         }
 
-        @Test
-        func `a snapshot that is read slowly arrives whole although the server was told to stop`()
-            async throws
-        {
+        @Test func `a snapshot that is read slowly arrives whole although the server was told to stop`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "zone.sqlite",
@@ -101,28 +89,21 @@ extension IntegrationTests {
             // Fast enough for a test, slow enough for the sockets' buffers to be full at the end.
             let arguments = ["-sS", "-v", "--limit-rate", "8M", "-o", workshop.path("snapshot.gz")]
             let script = #"exec curl "$@" 2>&1"#
-            let curl = try workshop.start(
-                "sh",
-                ["-c", script, "curl"] + arguments + [server.url + "/snapshot"]
-            )
+            let curl = try workshop.start("sh", ["-c", script, "curl"] + arguments + [server.url + "/snapshot"])
             let line = try await curl.line(with: "Content-Length: ")
             server.program.signalled(SIGTERM)
             let got = try await curl.finished()
             #expect(got.status == 0, "\(got.output.suffix(500))")
             let stopped = try await server.program.finished()
             #expect(stopped.status == 0, "\(stopped.errors)")
-            let file = try FileManager.default.attributesOfItem(
-                atPath: workshop.path("snapshot.gz")
-            )
+            let file = try FileManager.default.attributesOfItem(atPath: workshop.path("snapshot.gz"))
             let length = line.split(separator: " ").last.flatMap {
                 Int($0.trimmingCharacters(in: .whitespacesAndNewlines))
             }
             #expect(file[.size] as? Int == length)
         }
 
-        @Test func `readyz says at once that the server stops, while it goes on to answer`()
-            async throws
-        {
+        @Test func `readyz says at once that the server stops, while it goes on to answer`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve([
@@ -146,9 +127,7 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [(SIGTERM, "SIGTERM"), (SIGINT, "SIGINT"), (SIGHUP, "SIGHUP")])
-        func `a server that is told to stop says by which signal`(signal: Int32, name: String)
-            async throws
-        {
+        func `a server that is told to stop says by which signal`(signal: Int32, name: String) async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -166,19 +145,12 @@ extension IntegrationTests {
             let script = #"trap "" HUP; exec "$0" "$@""#
             let program = try workshop.start(
                 "sh",
-                [
-                    "-c", script, tidemark, "serve", workshop.path("zone.sqlite"), "--listen",
-                    "127.0.0.1:0",
-                ]
+                ["-c", script, tidemark, "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0"]
             )
-            let url = try #require(
-                try await program.line(with: "listening on ").split(separator: " ").last
-            )
+            let url = try #require(try await program.line(with: "listening on ").split(separator: " ").last)
             program.signalled(SIGHUP)
             // A signal that is not ignored ends the server before it answers the second time.
-            for _ in 0..<2 {
-                #expect(try await workshop.run("curl", "-s", "\(url)/healthz").output == "ok\n")
-            }
+            for _ in 0..<2 { #expect(try await workshop.run("curl", "-s", "\(url)/healthz").output == "ok\n") }
             program.signalled(SIGTERM)
             let result = try await program.finished()
             #expect(result.status == 0 && result.errors.contains("SIGTERM"), "\(result.errors)")
@@ -197,8 +169,7 @@ extension IntegrationTests {
                 "sh",
                 [
                     "-c", script, Workshop.programs.appending(path: "tidemark").path, "serve",
-                    workshop.path("zone.sqlite"),
-                    "--listen", "127.0.0.1:\(first.port)", "--verbose",
+                    workshop.path("zone.sqlite"), "--listen", "127.0.0.1:\(first.port)", "--verbose",
                 ]
             )
             var answer = ""
@@ -207,15 +178,7 @@ extension IntegrationTests {
             }
             let again = try await workshop.run("curl", "-s", "\(first.url)/healthz").output
             #expect(again == "ok\n", "the server is gone")
-            let metrics = try await workshop.run(
-                "curl",
-                "-s",
-                "-X",
-                "POST",
-                "-d",
-                "{}",
-                "\(first.url)/sync"
-            )
+            let metrics = try await workshop.run("curl", "-s", "-X", "POST", "-d", "{}", "\(first.url)/sync")
             #expect(metrics.output.contains("maxRevision"))
             let pid = try await workshop.run("cat", workshop.path("pid")).output
             _ = try await workshop.run("kill", pid.trimmingCharacters(in: .whitespacesAndNewlines))
@@ -232,9 +195,7 @@ extension IntegrationTests {
             try await Self.push(UUID().uuidString, "hunter2", over: transport)
             let page = try await workshop.run("curl", "-s", server.url + "/metrics").output
             #expect(page.contains("\ntidemark_pushes_total 1\n"))
-            #expect(
-                page.contains("\ntidemark_build_info{version=\"\(TidemarkVersion.current)\"} 1\n")
-            )
+            #expect(page.contains("\ntidemark_build_info{version=\"\(TidemarkVersion.current)\"} 1\n"))
             server.program.signalled(SIGTERM)
             let said = try await server.program.finished()
             #expect(said.errors.contains("route=/sync"))

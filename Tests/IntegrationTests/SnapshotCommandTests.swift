@@ -18,13 +18,12 @@ extension IntegrationTests {
 
         private static func serve(_ workshop: Workshop, port: Int = 0) async throws -> Server {
             try await workshop.serve([
-                "serve", workshop.path("music.sqlite"), "--exclude", "plays",
-                "--policy", "artists=columns", "--listen", "127.0.0.1:\(port)",
+                "serve", workshop.path("music.sqlite"), "--exclude", "plays", "--policy", "artists=columns", "--listen",
+                "127.0.0.1:\(port)",
             ])
         }
 
-        @Test func `A13: a zone's own file is made a file to ship, without a server`() async throws
-        {
+        @Test func `A13: a zone's own file is made a file to ship, without a server`() async throws {
             let workshop = try Workshop()
             try await Self.served(workshop)
             try await workshop.sqlite3("music.sqlite", "INSERT INTO artists VALUES (3, 'Abba')")
@@ -38,22 +37,14 @@ extension IntegrationTests {
             #expect(try workshop.files(with: "shipped") == ["shipped.sqlite"])
             let tables = "SELECT name FROM sqlite_master WHERE name IN ('artists', 'plays')"
             #expect(try await workshop.sqlite3("shipped.sqlite", tables) == "artists")
-            #expect(
-                try await workshop.sqlite3("shipped.sqlite", "SELECT count(*) FROM artists") == "3"
-            )
+            #expect(try await workshop.sqlite3("shipped.sqlite", "SELECT count(*) FROM artists") == "3")
             // An app says which server it is; the command cannot.
-            let synced = try await workshop.tidemark(
-                "device",
-                "sync",
-                workshop.path("shipped.sqlite")
-            )
+            let synced = try await workshop.tidemark("device", "sync", workshop.path("shipped.sqlite"))
             #expect(synced.status == 1)
             #expect(synced.errors.contains("--server"))
         }
 
-        @Test func `A13: beside its server too, and every copy asks only for the rest`()
-            async throws
-        {
+        @Test func `A13: beside its server too, and every copy asks only for the rest`() async throws {
             let workshop = try Workshop()
             try await Self.served(workshop)
             let server = try await Self.serve(workshop)
@@ -67,10 +58,7 @@ extension IntegrationTests {
             )
             #expect(made.status == 0, "\(made.errors)")
             for name in ["ben.sqlite", "cleo.sqlite"] {
-                try FileManager.default.copyItem(
-                    atPath: workshop.path("shipped.sqlite"),
-                    toPath: workshop.path(name)
-                )
+                try FileManager.default.copyItem(atPath: workshop.path("shipped.sqlite"), toPath: workshop.path(name))
                 try await workshop.sqlite3(name, "INSERT INTO artists (name) VALUES ('\(name)')")
             }
             try await workshop.sqlite3("anna.sqlite", "DELETE FROM artists WHERE id = 2")
@@ -86,39 +74,26 @@ extension IntegrationTests {
             try await workshop.sqlite3("plain.sqlite", Self.music)
             try workshop.write("mine", to: "there.sqlite")
             for (source, out, said) in [
-                ("plain.sqlite", "out.sqlite", "not a zone"),
-                ("nowhere.sqlite", "out.sqlite", "no file"),
+                ("plain.sqlite", "out.sqlite", "not a zone"), ("nowhere.sqlite", "out.sqlite", "no file"),
                 ("music.sqlite", "there.sqlite", "exists already"),
             ] {
-                let refused = try await workshop.tidemark(
-                    "snapshot",
-                    workshop.path(source),
-                    workshop.path(out)
-                )
+                let refused = try await workshop.tidemark("snapshot", workshop.path(source), workshop.path(out))
                 #expect(refused.status == 1, "\(source)")
                 #expect(refused.errors.contains(said), "\(refused.errors)")
             }
             #expect(try workshop.files(with: "out.sqlite") == [])
-            #expect(
-                try String(contentsOfFile: workshop.path("there.sqlite"), encoding: .utf8) == "mine"
-            )
+            #expect(try String(contentsOfFile: workshop.path("there.sqlite"), encoding: .utf8) == "mine")
         }
 
-        @Test
-        func `F4: on a busy server a device begins with a file that is there, then catches up`()
-            async throws
-        {
+        @Test func `F4: on a busy server a device begins with a file that is there, then catches up`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("music.sqlite", Self.music)
             let server = try await workshop.serve([
-                "serve", workshop.path("music.sqlite"), "--snapshot-behind", "2",
-                "--listen", "127.0.0.1:0",
+                "serve", workshop.path("music.sqlite"), "--snapshot-behind", "2", "--listen", "127.0.0.1:0",
             ])
             try await workshop.join(server, "anna.sqlite")
             func revision(_ file: String) async throws -> Int? {
-                try await workshop.json("device", "status", workshop.path(file), "--json")[
-                    "revision"
-                ] as? Int
+                try await workshop.json("device", "status", workshop.path(file), "--json")["revision"] as? Int
             }
             try await workshop.sqlite3("music.sqlite", "INSERT INTO artists VALUES (3, 'Abba')")
             try await workshop.join(server, "ben.sqlite")
@@ -128,10 +103,7 @@ extension IntegrationTests {
             try await workshop.expectEqual(server, "ben.sqlite")
             // Three revisions are more than it may be behind.
             for id in 4...5 {
-                try await workshop.sqlite3(
-                    "music.sqlite",
-                    "INSERT INTO artists VALUES (\(id), 'x')"
-                )
+                try await workshop.sqlite3("music.sqlite", "INSERT INTO artists VALUES (\(id), 'x')")
                 try await workshop.sync("ben.sqlite")
             }
             try await workshop.join(server, "cleo.sqlite")

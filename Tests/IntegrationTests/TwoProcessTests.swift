@@ -14,9 +14,7 @@ extension IntegrationTests {
         /// Starts two processes that sync a file without a pause.
         private static func watchTwice(_ file: String, _ workshop: Workshop) throws -> [Program] {
             try (0..<2).map { _ in
-                try workshop.startTidemark(
-                    ["device", "sync", workshop.path(file), "--watch", "--every", "0.005"]
-                )
+                try workshop.startTidemark(["device", "sync", workshop.path(file), "--watch", "--every", "0.005"])
             }
         }
 
@@ -24,27 +22,20 @@ extension IntegrationTests {
             for watcher in watchers {
                 if watcher.isFinished {
                     let said = try await watcher.finished()
-                    Issue.record(
-                        "a syncing process gave up: \(said.output.suffix(300))\(said.errors)"
-                    )
+                    Issue.record("a syncing process gave up: \(said.output.suffix(300))\(said.errors)")
                 }
                 try await watcher.killed()
             }
         }
 
-        @Test func `rules 3 13, case 41: two processes that sync one file double and lose nothing`()
-            async throws
-        {
+        @Test func `rules 3 13, case 41: two processes that sync one file double and lose nothing`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             try await workshop.join(server, "a.sqlite", "b.sqlite")
             let watchers = try Self.watchTwice("a.sqlite", workshop)
             let shells = try ["a.sqlite", "zone.sqlite"].map { file in
-                try workshop.start(
-                    "sqlite3",
-                    ["-bail", "-cmd", ".timeout 60000", workshop.path(file)]
-                )
+                try workshop.start("sqlite3", ["-bail", "-cmd", ".timeout 60000", workshop.path(file)])
             }
             for number in 1...250 {
                 for (shell, name) in zip(shells, ["a", "z"]) {
@@ -70,19 +61,14 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A15, rule 7, case 39: two programs that create at once never share an id`()
-            async throws
-        {
+        @Test func `A15, rule 7, case 39: two programs that create at once never share an id`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             try await workshop.join(server, "a.sqlite", "b.sqlite")
             let watchers = try Self.watchTwice("a.sqlite", workshop)
             let shells = try (1...2).map { _ in
-                try workshop.start(
-                    "sqlite3",
-                    ["-bail", "-cmd", ".timeout 60000", workshop.path("a.sqlite")]
-                )
+                try workshop.start("sqlite3", ["-bail", "-cmd", ".timeout 60000", workshop.path("a.sqlite")])
             }
             for batch in 1...50 {
                 for (index, shell) in shells.enumerated() {

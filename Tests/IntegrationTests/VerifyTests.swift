@@ -20,11 +20,7 @@ extension IntegrationTests {
             UPDATE tidemark_state SET applying = 0;
             """
 
-        @Test
-        func
-            `F2 E5, rule 17: verify names the wrong records and repairs exactly these`()
-            async throws
-        {
+        @Test func `F2 E5, rule 17: verify names the wrong records and repairs exactly these`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("music.sqlite", Self.music)
             let server = try await workshop.serve("music.sqlite")
@@ -32,45 +28,26 @@ extension IntegrationTests {
             try await workshop.sync("phone.sqlite")
             let sound = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
             #expect(sound.status == 0 && sound.output.contains("all is right"))
-            try await workshop.sqlite3(
-                "phone.sqlite",
-                "UPDATE artist SET name = 'Kiss' WHERE id = 5"
-            )
+            try await workshop.sqlite3("phone.sqlite", "UPDATE artist SET name = 'Kiss' WHERE id = 5")
             try await workshop.sqlite3("phone.sqlite", Self.corruption)
 
             let found = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
             #expect(found.status == 1)
             let named = found.output.split(separator: "\n").filter { $0.contains(": ") }
             #expect(
-                Set(named) == [
-                    "changed: artist 17: founded, name", "missing: artist 200",
-                    "surplus: genre \"noise\"",
-                ]
+                Set(named) == ["changed: artist 17: founded, name", "missing: artist 200", "surplus: genre \"noise\""]
             )
-            #expect(
-                try await workshop.sqlite3("phone.sqlite", "SELECT name FROM artist WHERE id = 17")
-                    == "x"
-            )
-            let repaired = try await workshop.json(
-                "verify",
-                workshop.path("phone.sqlite"),
-                "--repair",
-                "--json"
-            )
+            #expect(try await workshop.sqlite3("phone.sqlite", "SELECT name FROM artist WHERE id = 17") == "x")
+            let repaired = try await workshop.json("verify", workshop.path("phone.sqlite"), "--repair", "--json")
             #expect((repaired["records"] as? [Any])?.count == 3)
             #expect(repaired["isRepaired"] as? Bool == true && repaired["conflicts"] as? Int == 0)
             try await workshop.sync("phone.sqlite")
             try await workshop.expectEqual(server, "phone.sqlite", "music.sqlite")
-            #expect(
-                try await workshop.sqlite3("music.sqlite", "SELECT name FROM artist WHERE id = 5")
-                    == "Kiss"
-            )
+            #expect(try await workshop.sqlite3("music.sqlite", "SELECT name FROM artist WHERE id = 5") == "Kiss")
             try await server.stopped()
         }
 
-        @Test func `rule 17: without the server verify says that rows are wrong, not which`()
-            async throws
-        {
+        @Test func `rule 17: without the server verify says that rows are wrong, not which`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("music.sqlite", Self.music)
             let server = try await workshop.serve("music.sqlite")
@@ -81,17 +58,12 @@ extension IntegrationTests {
             #expect(found.status == 1 && found.output.contains("was not reached"))
         }
 
-        @Test func `rule 17: what changed unseen in the zone's file is noticed and taken over`()
-            async throws
-        {
+        @Test func `rule 17: what changed unseen in the zone's file is noticed and taken over`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("music.sqlite", Self.music)
             let server = try await workshop.serve("music.sqlite")
             try await workshop.join(server, "phone.sqlite")
-            try await workshop.sqlite3(
-                "music.sqlite",
-                "UPDATE genre SET shelf = 7 WHERE name = 'jazz'"
-            )
+            try await workshop.sqlite3("music.sqlite", "UPDATE genre SET shelf = 7 WHERE name = 'jazz'")
             let sound = try await workshop.tidemark("verify", workshop.path("music.sqlite"))
             #expect(sound.status == 0, "\(sound.output)")
             try await workshop.sqlite3("music.sqlite", Self.corruption)

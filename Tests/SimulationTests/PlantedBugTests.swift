@@ -3,8 +3,7 @@ import TidemarkSimulation
 
 /// The simulation proves itself: bugs are planted in the real code, one at a time, and noticed.
 @Suite(.serialized) struct PlantedBugTests {
-    @Test(arguments: Proof.names)
-    func `A15: a bug that somebody plants is noticed`(name: String) throws {
+    @Test(arguments: Proof.names) func `A15: a bug that somebody plants is noticed`(name: String) throws {
         let outcome = try #require(try Proof(seedsMax: 25).prove(name))
         #expect(outcome.caughtBy != nil, "nobody noticed it in \(outcome.tried) worlds")
     }

@@ -28,8 +28,7 @@ struct Regression: Sendable, CustomTestStringConvertible {
         Regression(
             seed: 8,
             profile: .schema,
-            found:
-                "the values of a column that an app did not have were forgotten when it was renamed"
+            found: "the values of a column that an app did not have were forgotten when it was renamed"
         ),
         Regression(
             seed: 11,
@@ -39,8 +38,7 @@ struct Regression: Sendable, CustomTestStringConvertible {
         Regression(
             seed: 6,
             profile: .schema,
-            found:
-                "the checker took what was captured of an app's own table for the engine's writing"
+            found: "the checker took what was captured of an app's own table for the engine's writing"
         ),
         Regression(
             seed: 26,
@@ -51,68 +49,57 @@ struct Regression: Sendable, CustomTestStringConvertible {
         Regression(
             seed: 3184,
             rounds: 40,
-            found:
-                "the recorder took a new connection for the old one, whose count it happened to have"
+            found: "the recorder took a new connection for the old one, whose count it happened to have"
         ),
         Regression(
             seed: 7191,
             rounds: 40,
-            found:
-                "a new row whose key is its reference kept the temporary id when nothing was rewound"
+            found: "a new row whose key is its reference kept the temporary id when nothing was rewound"
         ),
         Regression(
             seed: 93_520,
             profile: .schema,
-            found:
-                "the checker forgot what only a file had in a row whose own deletion was refused"
+            found: "the checker forgot what only a file had in a row whose own deletion was refused"
         ),
         Regression(
             seed: 96_524,
             profile: .schema,
-            found:
-                "what referred to a new record by text did not wait with it when that was refused"
+            found: "what referred to a new record by text did not wait with it when that was refused"
         ),
         Regression(
             seed: 97_148,
             profile: .schema,
-            found:
-                "rows of a new table referred to what a waiting edit of the older app had deleted"
+            found: "rows of a new table referred to what a waiting edit of the older app had deleted"
         ),
         Regression(
             seed: 102_037,
             rounds: 40,
-            found:
-                "a deletion took along what its device had deleted before, in a change set that was refused"
+            found: "a deletion took along what its device had deleted before, in a change set that was refused"
         ),
         Regression(
             seed: 104_356,
             profile: .schema,
-            found:
-                "an older edit of a column that only the file had waited on, under a newer one that did not"
+            found: "an older edit of a column that only the file had waited on, under a newer one that did not"
         ),
         Regression(
             seed: 104_385,
             profile: .schema,
-            found:
-                "a page was told a fingerprint or not, by whether its group was written together"
+            found: "a page was told a fingerprint or not, by whether its group was written together"
         ),
         Regression(
             seed: 104_526,
             profile: .schema,
-            found:
-                "what a migration filled was not shown until the next answer, where an older edit was hidden"
+            found: "what a migration filled was not shown until the next answer, where an older edit was hidden"
         ),
         Regression(
             seed: 104_566,
             profile: .schema,
-            found:
-                "a record that was committed unanswered was there twice after a delta, and one edit of it was lost"
+            found: "a record that was committed unanswered was there twice after a delta, and one edit of it was lost"
         ),
         Regression(
             seed: 106_410,
             profile: .crash,
-            found:
-                "a large change set of the same group was not held against the bound for a delta"
+            found: "a large change set of the same group was not held against the bound for a delta"
         ),
         Regression(
             seed: 106_610,

@@ -24,8 +24,7 @@ import TidemarkTestSupport
                     bytes[at] ^= UInt8(1) << UInt8.random(in: 0..<8, using: &random)
                 }
             case .truncation: bytes.removeLast(bytes.count - page * 4096 - page % 7 * 100)
-            case .zeroedPage:
-                for at in page * 4096..<(page + 1) * 4096 { bytes[at] = 0 }
+            case .zeroedPage: for at in page * 4096..<(page + 1) * 4096 { bytes[at] = 0 }
             case .lostWAL: return
             }
             try disk.replace("device.sqlite", with: bytes)
@@ -33,40 +32,31 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Damage.allCases)
-    func `case 32: a damaged device ends in a typed error or syncs, and never harms the server`(
-        damage: Damage
-    ) async throws {
+    func `case 32: a damaged device ends in a typed error or syncs, and never harms the server`(damage: Damage)
+        async throws
+    {
         let joined = try await StorageBench.joined()
         // The rows are in the file, the edits in its WAL.
         let bench = try StorageBench(await joined.image())
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.edit("UPDATE player SET name = 'edited' WHERE id = 7")
-        let image = StorageBench.Image(
-            device: bench.files(.device),
-            server: bench.files(.server)
-        )
+        let image = StorageBench.Image(device: bench.files(.device), server: bench.files(.server))
         var detected = 0
         for seed in 0..<12 {
             var random = SeededGenerator(seed: UInt64(seed))
             let bench = try StorageBench(image)
             try damage.apply(to: bench.device, &random)
-            do {
-                try await bench.sync()
-            } catch let error as TidemarkError {
+            do { try await bench.sync() } catch let error as TidemarkError {
                 detected += 1
                 #expect(
-                    [.fileDamaged, .storageFailed, .unusableFile].contains(error.code)
-                        || error.recovery != .retry,
+                    [.fileDamaged, .storageFailed, .unusableFile].contains(error.code) || error.recovery != .retry,
                     "\(error)"
                 )
             } catch let error as DatabaseError {
                 // The app's own opening of the file, or a schema that the damage has made another:
                 // SQLite has no code of its own for that.
                 detected += 1
-                #expect(
-                    [.SQLITE_ERROR, .SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode),
-                    "\(error)"
-                )
+                #expect([.SQLITE_ERROR, .SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode), "\(error)")
             } catch {
                 detected += 1
                 #expect(error is UnsyncableSchema || error is RowDecodingError, "\(error)")
@@ -77,9 +67,7 @@ import TidemarkTestSupport
         if damage == .zeroedPage || damage == .truncation { #expect(detected > 2) }
     }
 
-    @Test func `case 32: a file whose rows are destroyed is rescued with all that waits`()
-        async throws
-    {
+    @Test func `case 32: a file whose rows are destroyed is rescued with all that waits`() async throws {
         let bench = try await StorageBench.joined()
         // A conflict, a change set that was sent without an answer, one that was not, and an edit.
         try await bench.edit("UPDATE team SET name = 'mine' WHERE id = 1")
@@ -89,9 +77,7 @@ import TidemarkTestSupport
         bench.losesAnswer = true
         await #expect(throws: TidemarkError.self) { try await bench.sync() }
         bench.losesAnswer = false
-        try await bench.edit(
-            "INSERT INTO player (team_id, name) SELECT id, 'Anna' FROM team WHERE name = 'Bonn'"
-        )
+        try await bench.edit("INSERT INTO player (team_id, name) SELECT id, 'Anna' FROM team WHERE name = 'Bonn'")
         try await bench.close()
         try bench.destroyPages(of: ["team", "player"])
 
@@ -107,9 +93,7 @@ import TidemarkTestSupport
         #expect(rows.count == 45)
     }
 
-    @Test func `case 32: a long change set that was sent is rescued with every piece of its text`()
-        async throws
-    {
+    @Test func `case 32: a long change set that was sent is rescued with every piece of its text`() async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit(
             """
@@ -130,9 +114,7 @@ import TidemarkTestSupport
         #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 2_000)
     }
 
-    @Test func `case 32: an outbox that cannot be read is said to be so, and nothing is made up`()
-        async throws
-    {
+    @Test func `case 32: an outbox that cannot be read is said to be so, and nothing is made up`() async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.close()
@@ -142,14 +124,11 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [
-        "tidemark_device", "tidemark_state", "tidemark_changeset", "tidemark_outbox",
-        "tidemark_after", "tidemark_base", "tidemark_idmap", "tidemark_temporary", "tidemark_kept",
-        "tidemark_kept_record", "tidemark_conflict", "tidemark_conflict_record",
-        "tidemark_capture", "tidemark_capture_team", "sqlite_sequence",
-    ])
-    func `case 32: records that read as NULLs end in a typed error, and never in a crash`(
-        table: String
-    ) async throws {
+        "tidemark_device", "tidemark_state", "tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_base",
+        "tidemark_idmap", "tidemark_temporary", "tidemark_kept", "tidemark_kept_record", "tidemark_conflict",
+        "tidemark_conflict_record", "tidemark_capture", "tidemark_capture_team", "sqlite_sequence",
+    ]) func `case 32: records that read as NULLs end in a typed error, and never in a crash`(table: String) async throws
+    {
         let bench = try await StorageBench.joined()
         try await bench.edit("UPDATE team SET name = 'mine' WHERE id = 1")
         try bench.writeOutside("UPDATE team SET name = 'theirs' WHERE id = 1")
@@ -176,9 +155,7 @@ import TidemarkTestSupport
 
     /// Runs something that works, or says in a typed way that the file is damaged.
     private func expectTyped(_ table: String, _ work: () async throws -> Void) async throws {
-        do {
-            try await work()
-        } catch let error as TidemarkError {
+        do { try await work() } catch let error as TidemarkError {
             #expect(
                 [.fileDamaged, .unusableFile].contains(error.code) || error.recovery != .permanent,
                 "\(table): \(error)"
@@ -193,9 +170,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Loss.allCases)
-    func `case 32: a sync that the file cannot keep ends after a bounded number of rounds`(
-        loss: Loss
-    ) async throws {
+    func `case 32: a sync that the file cannot keep ends after a bounded number of rounds`(loss: Loss) async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         // Drains what was captured.
@@ -223,8 +198,7 @@ import TidemarkTestSupport
         #expect(error?.code == .fileDamaged, "\(error?.description ?? "")")
     }
 
-    @Test func `case 32: what the server can tell is not rescued from a damaged file`() async throws
-    {
+    @Test func `case 32: what the server can tell is not rescued from a damaged file`() async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.close()
@@ -245,9 +219,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["tidemark_idmap", "sqlite_sequence", "tidemark_temporary", "tidemark_base"])
-    func `case 32: a table that can be done without keeps nothing from being rescued`(
-        table: String
-    ) async throws {
+    func `case 32: a table that can be done without keeps nothing from being rescued`(table: String) async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.close()
@@ -260,9 +232,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["tidemark_after_insert_team", "tidemark_outbox", "tidemark_capture_team"])
-    func `case 32: a damaged entry of the schema does not keep what waits from being rescued`(
-        entry: String
-    ) async throws {
+    func `case 32: a damaged entry of the schema does not keep what waits from being rescued`(entry: String)
+        async throws
+    {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.close()
@@ -283,9 +255,7 @@ import TidemarkTestSupport
         #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 1)
     }
 
-    @Test func `case 32: a change set whose text is damaged is no rescue, and is named`()
-        async throws
-    {
+    @Test func `case 32: a change set whose text is damaged is no rescue, and is named`() async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         bench.losesAnswer = true
@@ -304,9 +274,8 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [true, false])
-    func `case 32: a new row whose outbox entry is lost is found by verify, and sent again`(
-        hasBase: Bool
-    ) async throws {
+    func `case 32: a new row whose outbox entry is lost is found by verify, and sent again`(hasBase: Bool) async throws
+    {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         // Drains what was captured.
@@ -314,9 +283,7 @@ import TidemarkTestSupport
         try await bench.close()
         let file = try bench.device.database("device.sqlite")
         try await file.write { db in
-            try db.execute(
-                sql: "DELETE FROM tidemark_outbox; DELETE FROM tidemark_changeset"
-            )
+            try db.execute(sql: "DELETE FROM tidemark_outbox; DELETE FROM tidemark_changeset")
             if !hasBase { try db.execute(sql: "DELETE FROM tidemark_base") }
         }
         try file.close()

@@ -24,9 +24,7 @@ import TidemarkTestSupport
         return database
     }
 
-    static func open(_ disk: FaultVolume, _ mode: Mode, synchronous: String) throws
-        -> DatabaseQueue
-    {
+    static func open(_ disk: FaultVolume, _ mode: Mode, synchronous: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA synchronous = \(synchronous)")
@@ -70,8 +68,7 @@ import TidemarkTestSupport
     }
 
     /// Opens the ledger and runs transactions until one fails; how many succeeded.
-    static func moves(_ count: Int, on disk: FaultVolume, _ mode: Mode, synchronous: String) -> Int
-    {
+    static func moves(_ count: Int, on disk: FaultVolume, _ mode: Mode, synchronous: String) -> Int {
         var acknowledged = 0
         do {
             let database = try open(disk, mode, synchronous: synchronous)
@@ -79,43 +76,35 @@ import TidemarkTestSupport
                 try move(acknowledged, in: database)
                 acknowledged += 1
             }
-        } catch {
-            return acknowledged
-        }
+        } catch { return acknowledged }
         return acknowledged
     }
 
     /// Runs transactions until the power goes at a call; says what is wrong afterwards.
-    static func crash(
-        _ mode: Mode,
-        synchronous: String,
-        call: Int,
-        seed: UInt64,
-        ignoresSyncs: Bool = false
-    ) throws -> String? {
+    static func crash(_ mode: Mode, synchronous: String, call: Int, seed: UInt64, ignoresSyncs: Bool = false) throws
+        -> String?
+    {
         let disk = try FaultVolume()
         try ledger(disk, mode).close()
         disk.ignoreSyncs(ignoresSyncs)
         disk.fail(.power, call: call)
         let acknowledged = moves(200, on: disk, mode, synchronous: synchronous)
         disk.crash(seed: seed)
-        do {
-            return try fault(in: open(disk, mode, synchronous: synchronous), last: acknowledged)
-        } catch let error as DatabaseError {
-            return "\(error)"
-        }
+        do { return try fault(in: open(disk, mode, synchronous: synchronous), last: acknowledged) } catch let error
+            as DatabaseError
+        { return "\(error)" }
     }
 
-    @Test(arguments: Mode.allCases)
-    func `a flushed transaction survives a power cut at any call`(mode: Mode) throws {
+    @Test(arguments: Mode.allCases) func `a flushed transaction survives a power cut at any call`(mode: Mode) throws {
         for call in 1...400 {
             let wrong = try Self.crash(mode, synchronous: "EXTRA", call: call, seed: UInt64(call))
             #expect(wrong == nil, "\(mode) call \(call)")
         }
     }
 
-    @Test(arguments: Mode.allCases)
-    func `one power cut under 200 seeds is always mended by the journal`(mode: Mode) throws {
+    @Test(arguments: Mode.allCases) func `one power cut under 200 seeds is always mended by the journal`(mode: Mode)
+        throws
+    {
         for seed in 0..<200 {
             let call = 150 + seed % 23
             let wrong = try Self.crash(mode, synchronous: "EXTRA", call: call, seed: UInt64(seed))
@@ -132,20 +121,12 @@ import TidemarkTestSupport
 
     @Test func `the disk has teeth: a lying flush damages the file`() throws {
         let found = try (1...100).filter {
-            try Self.crash(
-                .delete,
-                synchronous: "FULL",
-                call: $0 * 4,
-                seed: UInt64($0),
-                ignoresSyncs: true
-            ) != nil
+            try Self.crash(.delete, synchronous: "FULL", call: $0 * 4, seed: UInt64($0), ignoresSyncs: true) != nil
         }
         #expect(found.count > 20)
     }
 
-    @Test func `the disk has teeth: a journal's removal that is not flushed undoes a commit`()
-        throws
-    {
+    @Test func `the disk has teeth: a journal's removal that is not flushed undoes a commit`() throws {
         let found = try (1...100).filter {
             try Self.crash(.delete, synchronous: "FULL", call: $0 * 4, seed: UInt64($0)) != nil
         }
@@ -153,10 +134,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Mode.allCases, [FaultVolume.Fault.io, .full])
-    func `the n-th call fails, for every n until all goes well`(
-        mode: Mode,
-        fault: FaultVolume.Fault
-    ) throws {
+    func `the n-th call fails, for every n until all goes well`(mode: Mode, fault: FaultVolume.Fault) throws {
         let disk = try FaultVolume()
         try Self.ledger(disk, mode).close()
         let start = disk.files.map { ($0, disk.contents(of: $0)) }
@@ -171,10 +149,7 @@ import TidemarkTestSupport
             if acknowledged < 5 { failures += 1 }
             let hasFailed = disk.failureCount > 0
             disk.heal()
-            let wrong = try Self.fault(
-                in: Self.open(disk, mode, synchronous: "EXTRA"),
-                last: acknowledged
-            )
+            let wrong = try Self.fault(in: Self.open(disk, mode, synchronous: "EXTRA"), last: acknowledged)
             #expect(wrong == nil, "\(mode) \(fault) at call \(call)")
             guard hasFailed else { break }
         } while call < 2000
@@ -186,9 +161,7 @@ import TidemarkTestSupport
         let disk = try FaultVolume()
         let database = try Self.ledger(disk, .wal)
         disk.limit(bytes: disk.usedBytes + 3 * 4096)
-        #expect(throws: DatabaseError.self) {
-            for number in 0..<100 { try Self.move(number, in: database) }
-        }
+        #expect(throws: DatabaseError.self) { for number in 0..<100 { try Self.move(number, in: database) } }
         disk.limit(bytes: nil)
         let done = try database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM done") } ?? 0
         try Self.move(done, in: database)
@@ -234,9 +207,7 @@ import TidemarkTestSupport
         let new = try Self.open(disk, .wal, synchronous: "FULL")
         try Self.move(0, in: new)
         #expect(try Self.fault(in: new, last: 1) == nil)
-        #expect(throws: DatabaseError.self) {
-            try old.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM done") }
-        }
+        #expect(throws: DatabaseError.self) { try old.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM done") } }
     }
 
     @Test func `equal seeds leave equal files`() throws {

@@ -62,9 +62,7 @@ import TidemarkTestSupport
         func texts() throws -> [String]? {
             let file = try disk.database("zone.sqlite")
             let texts = try file.read { db -> [String]? in
-                guard try String.fetchAll(db, sql: "PRAGMA integrity_check") == ["ok"] else {
-                    return nil
-                }
+                guard try String.fetchAll(db, sql: "PRAGMA integrity_check") == ["ok"] else { return nil }
                 return try String.fetchAll(db, sql: "SELECT text FROM notes ORDER BY id")
             }
             try file.close()
@@ -77,14 +75,9 @@ import TidemarkTestSupport
 
     private static let all = (1...devices).map { "text \($0)" }
 
-    @Test
-    func `case 6: the disk is full, so all of the group are told so, and nothing is half done`()
-        async throws
-    {
+    @Test func `case 6: the disk is full, so all of the group are told so, and nothing is half done`() async throws {
         let bench = try Bench()
-        let results = try await bench.pushAll {
-            bench.disk.fail(.full, call: 1, of: .growing, onwards: true)
-        }
+        let results = try await bench.pushAll { bench.disk.fail(.full, call: 1, of: .growing, onwards: true) }
         for result in results {
             let error = #expect(throws: TidemarkError.self) { try result.get() }
             #expect(error?.code == .storageFailed)
@@ -98,9 +91,7 @@ import TidemarkTestSupport
         #expect(try await bench.store.state().revision == Int64(Self.devices))
     }
 
-    @Test func `a disk that does not answer is told by the probe, and so is that it does again`()
-        async throws
-    {
+    @Test func `a disk that does not answer is told by the probe, and so is that it does again`() async throws {
         let bench = try Bench()
         try await bench.store.probe()
         bench.disk.fail(.io, call: 1, onwards: true)
@@ -111,9 +102,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [FaultVolume.Fault.io, .power])
-    func `cases 3 4 6: whichever call to the disk fails, who was answered is there, and once`(
-        fault: FaultVolume.Fault
-    ) async throws {
+    func `cases 3 4 6: whichever call to the disk fails, who was answered is there, and once`(fault: FaultVolume.Fault)
+        async throws
+    {
         var answered = 0
         var failed = 0
         for call in Swift.stride(from: 1, to: 2_000, by: Self.stride) {
@@ -145,8 +136,6 @@ import TidemarkTestSupport
     /// The files after the power has gone and come back.
     private func crashed(_ disk: FaultVolume, _ call: Int) -> [String: [UInt8]] {
         disk.crash(seed: UInt64(call))
-        return Dictionary(
-            uniqueKeysWithValues: disk.files.map { ($0, disk.contents(of: $0) ?? []) }
-        )
+        return Dictionary(uniqueKeysWithValues: disk.files.map { ($0, disk.contents(of: $0) ?? []) })
     }
 }

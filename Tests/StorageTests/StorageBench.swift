@@ -78,9 +78,7 @@ final class StorageBench {
     /// The files of a side as they are, open or not.
     func files(_ side: Side) -> [String: [UInt8]] {
         let disk = disk(side)
-        return Dictionary(
-            uniqueKeysWithValues: disk.files.map { ($0, disk.contents(of: $0) ?? []) }
-        )
+        return Dictionary(uniqueKeysWithValues: disk.files.map { ($0, disk.contents(of: $0) ?? []) })
     }
 
     // MARK: Opening
@@ -91,11 +89,7 @@ final class StorageBench {
     }
 
     func openServer(schema: String? = nil) throws {
-        store = try EmbeddedStore(
-            path: server.path(of: "zone.sqlite"),
-            schemaSQL: schema,
-            newEpoch: UUID()
-        )
+        store = try EmbeddedStore(path: server.path(of: "zone.sqlite"), schemaSQL: schema, newEpoch: UUID())
     }
 
     func openDevice() async throws {
@@ -105,10 +99,7 @@ final class StorageBench {
             file,
             server: "http://server.test",
             transport: BenchTransport(bench: self),
-            environment: .init(
-                now: { Date(timeIntervalSince1970: 1_700_000_000) },
-                newID: { UUID() }
-            )
+            environment: .init(now: { Date(timeIntervalSince1970: 1_700_000_000) }, newID: { UUID() })
         )
     }
 
@@ -162,9 +153,7 @@ final class StorageBench {
         try await close()
         for (disk, file) in [(device, "device.sqlite"), (server, "zone.sqlite")] {
             let database = try disk.database(file)
-            try await database.writeWithoutTransaction {
-                try $0.execute(sql: "PRAGMA default_cache_size = 10")
-            }
+            try await database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA default_cache_size = 10") }
             try database.close()
         }
     }
@@ -176,19 +165,13 @@ final class StorageBench {
         let file = try device.database("device.sqlite")
         let (pages, size) = try file.read { db in
             let pages = try tables.flatMap {
-                try Int.fetchAll(
-                    db,
-                    sql: "SELECT pageno FROM dbstat WHERE name = ?",
-                    arguments: [$0]
-                )
+                try Int.fetchAll(db, sql: "SELECT pageno FROM dbstat WHERE name = ?", arguments: [$0])
             }
             return (pages, try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 4096)
         }
         try file.close()
         var bytes = device.contents(of: "device.sqlite") ?? []
-        for page in pages {
-            for at in (page - 1) * size..<page * size { bytes[at] = 0 }
-        }
+        for page in pages { for at in (page - 1) * size..<page * size { bytes[at] = 0 } }
         try device.replace("device.sqlite", with: bytes)
     }
 
@@ -197,11 +180,7 @@ final class StorageBench {
         let file = try device.database("device.sqlite")
         let (root, size) = try file.read { db in
             (
-                try Int.fetchOne(
-                    db,
-                    sql: "SELECT rootpage FROM sqlite_schema WHERE name = ?",
-                    arguments: [table]
-                ) ?? 0,
+                try Int.fetchOne(db, sql: "SELECT rootpage FROM sqlite_schema WHERE name = ?", arguments: [table]) ?? 0,
                 try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 4_096
             )
         }
@@ -214,9 +193,7 @@ final class StorageBench {
     /// What `tidemark device rescue` does, on the disk in memory.
     func rescueDevice() async throws {
         try device.replace("damaged.sqlite", with: device.contents(of: "device.sqlite"))
-        for file in device.files where file.hasPrefix("device.sqlite") {
-            try device.replace(file, with: nil)
-        }
+        for file in device.files where file.hasPrefix("device.sqlite") { try device.replace(file, with: nil) }
         if store == nil { try openServer() }
         let snapshot = device.path(of: "snapshot.sqlite")
         try await BenchTransport(bench: self).snapshot(zone: "main", to: snapshot) { _, _ in }
@@ -280,9 +257,7 @@ final class StorageBench {
     }
 
     private static func drop(_ database: DatabaseQueue) {
-        do {
-            try database.close()
-        } catch {
+        do { try database.close() } catch {
             // It is closed when it goes out of scope, in the next line.
             return
         }
@@ -313,10 +288,7 @@ struct BenchTransport: Transport {
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
-        _ = try SnapshotBuilder(
-            zonePath: bench.server.path(of: "zone.sqlite"),
-            schema: store().schema
-        ).copy(to: path)
+        _ = try SnapshotBuilder(zonePath: bench.server.path(of: "zone.sqlite"), schema: store().schema).copy(to: path)
     }
 
     func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {

@@ -70,19 +70,13 @@ import TidemarkTestSupport
         fail: (StorageBench, Int) -> FaultVolume,
         recover: (StorageBench, any Error, Int) async throws -> Void
     ) async throws {
-        for call in Swift.stride(
-            from: 1 + scenario.name.count % Self.stride,
-            to: 5000,
-            by: Self.stride
-        ) {
+        for call in Swift.stride(from: 1 + scenario.name.count % Self.stride, to: 5000, by: Self.stride) {
             let bench = try StorageBench(start)
             if scenario.name != Scenario.all[0].name { try await bench.reopen() }
             let disk = fail(bench, call)
             var hasFailed = false
             for step in scenario.steps {
-                do {
-                    try await step(bench)
-                } catch {
+                do { try await step(bench) } catch {
                     hasFailed = true
                     try await recover(bench, error, call)
                     try await step(bench)

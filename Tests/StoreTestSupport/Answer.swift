@@ -17,9 +17,7 @@ package struct Answer {
     package var schema: String? { object["schema"] as? String }
 
     /// The change sets in their order.
-    package var changeSets: [ChangeSet] {
-        (object["changeSets"] as? [[String: Any]] ?? []).map(ChangeSet.init)
-    }
+    package var changeSets: [ChangeSet] { (object["changeSets"] as? [[String: Any]] ?? []).map(ChangeSet.init) }
 
     /// The revisions of the change sets; nil for a conflict.
     package var revisions: [Int?] { changeSets.map(\.revision) }

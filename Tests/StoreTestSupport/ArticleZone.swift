@@ -4,10 +4,7 @@ package enum ArticleZone {
     /// Makes it on a store.
     package static func make(_ store: Store) async throws -> Zone {
         let zone = try await Zone(store, schema)
-        try await zone.begin(
-            at: 990,
-            nextIds: ["screen_instances": 321, "screen_instance_items": 412]
-        )
+        try await zone.begin(at: 990, nextIds: ["screen_instances": 321, "screen_instance_items": 412])
         for number in 991...1000 {
             try await zone.writeOutside(
                 number == 991

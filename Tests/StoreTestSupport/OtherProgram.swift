@@ -41,23 +41,17 @@ package final class OtherProgram: Sendable {
 
     /// The first column of a query, NULL as `NULL`.
     package func column(_ sql: String) async throws -> [String] {
-        try await run { [link, address] in
-            try link.open(address).rows(sql).map { $0[0] ?? "NULL" }
-        }
+        try await run { [link, address] in try link.open(address).rows(sql).map { $0[0] ?? "NULL" } }
     }
 
     /// All columns of a query.
     package func table(_ sql: String, columns: Int) async throws -> [[String]] {
         try await run { [link, address] in
-            try link.open(address).rows(sql).map { row in
-                (0..<columns).map { row[$0] ?? "NULL" }
-            }
+            try link.open(address).rows(sql).map { row in (0..<columns).map { row[$0] ?? "NULL" } }
         }
     }
 
-    private func run<Result: Sendable>(
-        _ body: @escaping @Sendable () throws -> Result
-    ) async throws -> Result {
+    private func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
             queue.async { continuation.resume(with: Swift.Result { try body() }) }
         }

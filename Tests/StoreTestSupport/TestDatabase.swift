@@ -9,9 +9,7 @@ package struct TestDatabase: Sendable {
 
     /// Makes it.
     package init() async throws {
-        guard let server = ProcessInfo.processInfo.environment["TIDEMARK_POSTGRES"] else {
-            throw NoPostgres()
-        }
+        guard let server = ProcessInfo.processInfo.environment["TIDEMARK_POSTGRES"] else { throw NoPostgres() }
         let name = "test_\(UUID().uuidString.lowercased().replacing("-", with: ""))"
         try await OtherProgram(server).execute("CREATE DATABASE \(name)")
         address = server.replacing(/\/[^\/]*$/, with: "/\(name)")
@@ -21,9 +19,7 @@ package struct TestDatabase: Sendable {
     package func connect() async throws -> OtherProgram { try await OtherProgram(address) }
 
     /// Runs statements as another program, in one transaction.
-    package func writeOutside(_ sql: String) async throws {
-        try await connect().execute("BEGIN; \(sql); COMMIT")
-    }
+    package func writeOutside(_ sql: String) async throws { try await connect().execute("BEGIN; \(sql); COMMIT") }
 
     /// Has ids given one after another, as the embedded store does: a sequence leaves out those of
     /// a transaction that was rolled back.
@@ -52,7 +48,5 @@ package struct TestDatabase: Sendable {
 
 /// There is no PostgreSQL to test with.
 package struct NoPostgres: Error, CustomStringConvertible {
-    package var description: String {
-        "run the tests beside PostgreSQL: Scripts/with-services.sh Scripts/tests.sh"
-    }
+    package var description: String { "run the tests beside PostgreSQL: Scripts/with-services.sh Scripts/tests.sh" }
 }

@@ -71,9 +71,7 @@ package final class Zone: Sendable {
     }
 
     deinit {
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
+        do { try FileManager.default.removeItem(at: folder) } catch {
             // A folder left behind in the system's temporary folder harms no other test.
             return
         }
@@ -95,24 +93,16 @@ package final class Zone: Sendable {
     /// Sends bodies as one group, and returns what each is answered.
     package func together(_ bodies: [String]) async throws -> [Result<[UInt8], any Error>] {
         let bodies = bodies.map { Array($0.utf8) }
-        if let store = service as? EmbeddedStore {
-            return try await store.sync(zone: "main", together: bodies)
-        }
+        if let store = service as? EmbeddedStore { return try await store.sync(zone: "main", together: bodies) }
         guard let store = service as? PostgresStore else { return [] }
         return try await store.sync(zone: "main", together: bodies)
     }
 
     /// Sends a body and reads the answer.
-    package func sync(_ body: String) async throws -> Answer {
-        try Answer(try await bytes(body))
-    }
+    package func sync(_ body: String) async throws -> Answer { try Answer(try await bytes(body)) }
 
     /// Sends change sets and reads the answer.
-    package func sync(
-        at revision: Int64,
-        device: String? = nil,
-        _ changeSets: String...
-    ) async throws -> Answer {
+    package func sync(at revision: Int64, device: String? = nil, _ changeSets: String...) async throws -> Answer {
         let device = device.map { #""device":"\#($0)","# } ?? ""
         let list = changeSets.joined(separator: ",")
         return try await sync(#"{"maxRevision":\#(revision),\#(device)"changeSets":[\#(list)]}"#)
@@ -123,15 +113,11 @@ package final class Zone: Sendable {
         do {
             _ = try await bytes(body)
             return nil
-        } catch let error as TidemarkError {
-            return error
-        }
+        } catch let error as TidemarkError { return error }
     }
 
     /// The latest revision.
-    package func revision() async throws -> Int64 {
-        try await service.latest(zone: "main").revision
-    }
+    package func revision() async throws -> Int64 { try await service.latest(zone: "main").revision }
 
     // MARK: Looking
 
@@ -142,14 +128,11 @@ package final class Zone: Sendable {
         var rows: [[String]] = []
         for name in names {
             if kind == .postgres {
-                rows.append(
-                    try await column("SELECT t::text FROM tidemark.\(name) AS t ORDER BY 1")
-                )
+                rows.append(try await column("SELECT t::text FROM tidemark.\(name) AS t ORDER BY 1"))
             } else {
                 rows.append(
                     try await Self.file(path).read { db in
-                        try Row.fetchAll(db, sql: "SELECT * FROM tidemark_\(name)")
-                            .map(\.description)
+                        try Row.fetchAll(db, sql: "SELECT * FROM tidemark_\(name)").map(\.description)
                     }
                 )
             }
@@ -198,7 +181,5 @@ package final class Zone: Sendable {
     }
 
     /// The names of PostgreSQL's bookkeeping.
-    private static func words(_ sql: String) -> String {
-        sql.replacing("tidemark_", with: "tidemark.")
-    }
+    private static func words(_ sql: String) -> String { sql.replacing("tidemark_", with: "tidemark.") }
 }

@@ -6,17 +6,12 @@ import TidemarkCore
 /// The exchange that the protocol comes from, with its very shapes: a device at revision 1000, its
 /// new records -10, -11 and -12.
 @Suite(.serialized) struct ArticleTests {
-    @Test(arguments: Store.all)
-    func `A2 A3 A4: the article's request is answered with 321, 412, 413 and 1001`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `A2 A3 A4: the article's request is answered with 321, 412, 413 and 1001`(
+        store: Store
+    ) async throws {
         let zone = try await ArticleZone.make(store)
         let answer = try await zone.sync(ArticleZone.request(maxRevision: 1000))
-        #expect(
-            Set(answer.object.keys) == [
-                "maxRevision", "epoch", "schema", "more", "fingerprint", "changeSets",
-            ]
-        )
+        #expect(Set(answer.object.keys) == ["maxRevision", "epoch", "schema", "more", "fingerprint", "changeSets"])
         #expect(answer.maxRevision == 1001)
         #expect(answer.more == false)
         #expect(answer.changeSets.count == 1)
@@ -28,9 +23,7 @@ import TidemarkCore
         #expect(set.ids("update", "screen_instances") == [])
         #expect(set.ids("delete", "screen_instances") == [])
         let instance = try #require(set.attributes("screen_instances", "321"))
-        #expect(
-            Set(instance.keys) == ["__oldId__", "revision", "screen_id", "date", "comment"]
-        )
+        #expect(Set(instance.keys) == ["__oldId__", "revision", "screen_id", "date", "comment"])
         #expect(instance["__oldId__"] as? Int == -10)
         #expect(instance["revision"] as? Int == 1001)
         #expect(instance["screen_id"] as? Int == 749)
@@ -46,8 +39,7 @@ import TidemarkCore
         }
     }
 
-    @Test(arguments: Store.all)
-    func `A5: a device at 995 gets 996 to 1000 and its own 1001 in one answer`(store: Store)
+    @Test(arguments: Store.all) func `A5: a device at 995 gets 996 to 1000 and its own 1001 in one answer`(store: Store)
         async throws
     {
         let zone = try await ArticleZone.make(store)
@@ -60,10 +52,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `A6 A7 A8: an edit of what somebody changed comes back as a conflict with the truth`(
-        store: Store
-    )
-        async throws
+    func `A6 A7 A8: an edit of what somebody changed comes back as a conflict with the truth`(store: Store) async throws
     {
         let zone = try await ArticleZone.make(store)
         let answer = try await zone.sync(
@@ -90,17 +79,13 @@ import TidemarkCore
         #expect(try await zone.column("SELECT name FROM screens") == ["Board 1000"])
     }
 
-    @Test(arguments: Store.all)
-    func `A8: a refused deletion brings the children and grandchildren back`(store: Store)
+    @Test(arguments: Store.all) func `A8: a refused deletion brings the children and grandchildren back`(store: Store)
         async throws
     {
         let zone = try await ArticleZone.make(store)
         _ = try await zone.sync(ArticleZone.request(maxRevision: 1000))
         // A device at 1000 knows of no instance, so it deletes the board.
-        let answer = try await zone.sync(
-            at: 1000,
-            #"{"types": ["screens"], "screens": {"delete": [749]}}"#
-        )
+        let answer = try await zone.sync(at: 1000, #"{"types": ["screens"], "screens": {"delete": [749]}}"#)
         let set = try #require(answer.changeSets.last)
         #expect(answer.revisions == [1001, nil])
         #expect(set.isConflict == true)
@@ -117,8 +102,7 @@ import TidemarkCore
 
 /// Temporary ids across change sets and requests of one device.
 @Suite(.serialized) struct TemporaryIDTests {
-    @Test(arguments: Store.all)
-    func `A3 A4: a second change set of the request uses -10 of the first`(store: Store)
+    @Test(arguments: Store.all) func `A3 A4: a second change set of the request uses -10 of the first`(store: Store)
         async throws
     {
         let zone = try await ArticleZone.make(store)
@@ -142,8 +126,7 @@ import TidemarkCore
         #expect(instance?["comment"] as? String == "late")
     }
 
-    @Test(arguments: Store.all)
-    func `A4: a later request of the same device still says -10 and means 321`(store: Store)
+    @Test(arguments: Store.all) func `A4: a later request of the same device still says -10 and means 321`(store: Store)
         async throws
     {
         let zone = try await ArticleZone.make(store)
@@ -171,30 +154,23 @@ import TidemarkCore
         #expect(try await zone.column("SELECT comment FROM screen_instances") == ["x"])
     }
 
-    @Test(arguments: Store.all)
-    func `A4: -10 of one device is not -10 of another, nor -10 of another table`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `A4: -10 of one device is not -10 of another, nor -10 of another table`(
+        store: Store
+    ) async throws {
         let zone = try await ArticleZone.make(store)
-        let create =
-            #"{"screen_instances": {"create": [-10], "attributes": {"-10": {"screen_id": 749}}}}"#
+        let create = #"{"screen_instances": {"create": [-10], "attributes": {"-10": {"screen_id": 749}}}}"#
         let first = try await zone.sync(at: 1000, device: "one", create)
         let second = try await zone.sync(at: 1001, device: "two", create)
         #expect(first.changeSets.first?.ids("create", "screen_instances") == [321])
         #expect(second.changeSets.first?.ids("create", "screen_instances") == [322])
-        let both =
-            #"{"maxRevision":1002,"device":"NAME","changeSets":[{"screen_instances":{"delete":[-10]}}]}"#
-        let stranger = try await zone.refusal(
-            of: both.replacingOccurrences(of: "NAME", with: "three")
-        )
+        let both = #"{"maxRevision":1002,"device":"NAME","changeSets":[{"screen_instances":{"delete":[-10]}}]}"#
+        let stranger = try await zone.refusal(of: both.replacingOccurrences(of: "NAME", with: "three"))
         #expect(stranger?.code == .unknownTemporaryId)
         let own = try await zone.sync(both.replacingOccurrences(of: "NAME", with: "two"))
         #expect(own.changeSets.first?.ids("delete", "screen_instances") == [322])
     }
 
-    @Test(arguments: Store.all) func `A4: what others receive names permanent ids only`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `A4: what others receive names permanent ids only`(store: Store) async throws {
         let zone = try await ArticleZone.make(store)
         _ = try await zone.sync(ArticleZone.request(maxRevision: 1000))
         let other = try await zone.sync(at: 1000)

@@ -36,10 +36,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `rule 3: one of everything, sent again, asked for, and recalled, is the same bytes`(
-        store: Store
-    )
-        async throws
+    func `rule 3: one of everything, sent again, asked for, and recalled, is the same bytes`(store: Store) async throws
     {
         let zone = try await Zone(store, Self.schema)
         let first = try Self.changeSets(await zone.bytes(Self.request(at: 1)))
@@ -48,13 +45,11 @@ import TidemarkCore
         #expect(try Self.changeSets(await zone.bytes(Self.request(at: 2))) == first)
         let missed = #"{"maxRevision":1,"device":"a"}"#
         #expect(try Self.changeSets(await zone.bytes(missed)) == first)
-        let recalled =
-            #"{"maxRevision":2,"device":"a","recall":["6f6d3a4e-0000-4000-8000-000000000001"]}"#
+        let recalled = #"{"maxRevision":2,"device":"a","recall":["6f6d3a4e-0000-4000-8000-000000000001"]}"#
         #expect(try Self.changeSets(await zone.bytes(recalled)) == first)
     }
 
-    @Test(arguments: Store.all, [1, 300])
-    func `F4: of what became as it was sent, a recall brings the ids alone`(
+    @Test(arguments: Store.all, [1, 300]) func `F4: of what became as it was sent, a recall brings the ids alone`(
         store: Store,
         rows: Int
     ) async throws {
@@ -80,19 +75,19 @@ import TidemarkCore
         #expect(first.contains("Ulm") && first.contains("Neckar"))
     }
 
-    @Test(arguments: Store.all)
-    func `F4, rule 3: what a default has filled in is recalled whole`(store: Store) async throws {
+    @Test(arguments: Store.all) func `F4, rule 3: what a default has filled in is recalled whole`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema)
         let first = try Self.changeSets(await zone.bytes(Self.request(at: 1)))
-        let question =
-            #"{"maxRevision":1,"device":"a","recall":["6f6d3a4e-0000-4000-8000-000000000001"]}"#
+        let question = #"{"maxRevision":1,"device":"a","recall":["6f6d3a4e-0000-4000-8000-000000000001"]}"#
         let answer = try await zone.bytes(question)
         #expect(String(decoding: answer, as: UTF8.self).contains(#""asSent":[],"#))
         #expect(try Self.changeSets(answer) == first)
     }
 
-    @Test(arguments: Store.all)
-    func `rule 3: of what is compacted a retry gets the ids, and no row`(store: Store) async throws
+    @Test(arguments: Store.all) func `rule 3: of what is compacted a retry gets the ids, and no row`(store: Store)
+        async throws
     {
         var limits = Limits.standard
         limits.revisionsKept = 1
@@ -104,18 +99,13 @@ import TidemarkCore
             _ = try await zone.sync(at: Int64(revision))
         }
         let again = try Self.changeSets(await zone.bytes(Self.request(at: 5)))
-        #expect(
-            again.hasPrefix(
-                #"{"id":"6f6d3a4e-0000-4000-8000-000000000001","revision":2,"conflict":false,"#
-            )
-        )
+        #expect(again.hasPrefix(#"{"id":"6f6d3a4e-0000-4000-8000-000000000001","revision":2,"conflict":false,"#))
         #expect(again.components(separatedBy: "__oldId__").count == 4)
         #expect(again.contains(#""3":{"__oldId__":-1}"#))
         #expect(!again.contains("Rhein") && !again.contains("tab"))
     }
 
-    @Test(arguments: Store.all)
-    func `rule 3: what a request brought comes back whole, however few revisions are kept`(
+    @Test(arguments: Store.all) func `rule 3: what a request brought comes back whole, however few revisions are kept`(
         store: Store
     ) async throws {
         var limits = Limits.standard

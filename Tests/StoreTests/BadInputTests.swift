@@ -6,16 +6,10 @@ import TidemarkCore
 /// Rule 9: a refused request changes nothing, and says what, where, and what to do; whatever the
 /// bytes, it is a typed error, never a defect.
 @Suite(.serialized) struct BadInputTests {
-    @Test(arguments: Store.all)
-    func `Rule 9: every malformed request is refused with its own code and changes nothing`(
+    @Test(arguments: Store.all) func `Rule 9: every malformed request is refused with its own code and changes nothing`(
         store: Store
-    )
-        async throws
-    {
-        let zone = try await Zone(
-            store,
-            BadRequest.schema
-        )
+    ) async throws {
+        let zone = try await Zone(store, BadRequest.schema)
         // Revision 2: a screen goes away.
         try await zone.writeOutside("DELETE FROM screens WHERE id = 2")
         _ = try await zone.sync(at: 1)
@@ -24,15 +18,11 @@ import TidemarkCore
         for request in BadRequest.all {
             do {
                 let answer = try await zone.service.sync(zone: "main", body: request.body)
-                Issue.record(
-                    "\(request) was answered with \(String(decoding: answer, as: UTF8.self))"
-                )
+                Issue.record("\(request) was answered with \(String(decoding: answer, as: UTF8.self))")
             } catch let error as TidemarkError {
                 #expect(error.code == request.code, "\(request): \(error)")
                 #expect(!error.message.isEmpty && !error.fix.isEmpty, "\(request): \(error)")
-            } catch {
-                Issue.record("\(request) ended in a defect: \(error)")
-            }
+            } catch { Issue.record("\(request) ended in a defect: \(error)") }
             let position = try await zone.column("SELECT revision FROM tidemark_zone")
             if position != ["2"] { Issue.record("\(request) changed the zone") }
         }
@@ -41,30 +31,23 @@ import TidemarkCore
         #expect(answer.maxRevision == 2)
     }
 
-    @Test(arguments: [
-        (Store.embedded, ErrorCode.constraintViolated), (Store.postgres, ErrorCode.invalidValue),
-    ])
+    @Test(arguments: [(Store.embedded, ErrorCode.constraintViolated), (Store.postgres, ErrorCode.invalidValue)])
     func `Rule 9: text for a STRICT integer is refused: by SQLite's rule, or by the column's type`(
         store: Store,
         code: ErrorCode
     ) async throws {
         let zone = try await Zone(store, BadRequest.schema)
         let refusal = try await zone.refusal(
-            of:
-                #"{"maxRevision":1,"changeSets":[{"counts":{"update":[1],"attributes":{"1":{"n":"many"}}}}]}"#
+            of: #"{"maxRevision":1,"changeSets":[{"counts":{"update":[1],"attributes":{"1":{"n":"many"}}}}]}"#
         )
         #expect(refusal?.code == code)
         #expect(refusal?.place.table == "counts")
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 9: a zone of another name is refused without saying whether it exists`(store: Store)
-        async throws
-    {
-        let zone = try await Zone(
-            store,
-            BadRequest.schema
-        )
+    @Test(arguments: Store.all) func `Rule 9: a zone of another name is refused without saying whether it exists`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, BadRequest.schema)
         for name in ["other", "", "main\0", "MAIN", "../main", "main' OR 1=1 --"] {
             await #expect(throws: TidemarkError.self, "\(name)") {
                 try await zone.service.sync(zone: name, body: Array(#"{"maxRevision":1}"#.utf8))
@@ -72,13 +55,10 @@ import TidemarkCore
         }
     }
 
-    @Test(arguments: Store.all) func `Rule 9: a refusal names change set, table, key and column`(
-        store: Store
-    ) async throws {
-        let zone = try await Zone(
-            store,
-            BadRequest.schema
-        )
+    @Test(arguments: Store.all) func `Rule 9: a refusal names change set, table, key and column`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, BadRequest.schema)
         let refusal = try await zone.refusal(
             of: #"""
                 {"maxRevision":1,"changeSets":[{},
@@ -87,70 +67,49 @@ import TidemarkCore
         )
         let error = try #require(refusal)
         #expect(error.code == .unknownColumn)
-        #expect(
-            error.place == .init(changeSet: 1, table: "screens", key: "1", column: "color")
-        )
+        #expect(error.place == .init(changeSet: 1, table: "screens", key: "1", column: "color"))
         #expect(error.recovery == .permanent)
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 21: more change sets than allowed are refused, as many as allowed are taken`(
+    @Test(arguments: Store.all) func `Rule 21: more change sets than allowed are refused, as many as allowed are taken`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         var limits = Limits.standard
         limits.changeSetsPerRequestMax = 3
-        let zone = try await Zone(
-            store,
-            BadRequest.schema,
-            limits: limits
-        )
+        let zone = try await Zone(store, BadRequest.schema, limits: limits)
         let sets = Array(repeating: "{}", count: 4)
-        let refusal = try await zone.refusal(
-            of: #"{"maxRevision":1,"changeSets":[\#(sets.joined(separator: ","))]}"#
-        )
+        let refusal = try await zone.refusal(of: #"{"maxRevision":1,"changeSets":[\#(sets.joined(separator: ","))]}"#)
         #expect(refusal?.code == .tooLarge)
         let answer = try await zone.sync(at: 1, "{}", "{}", "{}")
         #expect(answer.changeSets.count == 3)
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 21: a million of anything is refused with the limit, before it is looked at`(
+    @Test(arguments: Store.all) func `Rule 21: a million of anything is refused with the limit, before it is looked at`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, BadRequest.schema)
-        let list = { (element: String, count: Int) in
-            Array(repeating: element, count: count).joined(separator: ",")
-        }
+        let list = { (element: String, count: Int) in Array(repeating: element, count: count).joined(separator: ",") }
         let id = #""6f6d3a4e-0000-4000-8000-000000000001""#
-        let sets = try await zone.refusal(
-            of: #"{"maxRevision":1,"changeSets":[\#(list("{}", 1_000_000))]}"#
-        )
+        let sets = try await zone.refusal(of: #"{"maxRevision":1,"changeSets":[\#(list("{}", 1_000_000))]}"#)
         #expect(sets?.code == .tooLarge)
         #expect(sets?.message.contains("10000") == true)
         for member in ["recall", "known"] {
-            let refusal = try await zone.refusal(
-                of: #"{"maxRevision":1,"\#(member)":[\#(list(id, 20_000))]}"#
-            )
+            let refusal = try await zone.refusal(of: #"{"maxRevision":1,"\#(member)":[\#(list(id, 20_000))]}"#)
             #expect(refusal?.code == .malformedRequest)
             #expect(refusal?.fix.contains("10000") == true)
         }
         let laps = try await zone.refusal(
-            of:
-                #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_001))],"next":\#(id)}}"#
+            of: #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_001))],"next":\#(id)}}"#
         )
         #expect(laps?.code == .malformedRequest)
         #expect(laps?.fix.contains("1000") == true)
         let most = try await zone.refusal(
-            of:
-                #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_000))],"next":\#(id)}}"#
+            of: #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_000))],"next":\#(id)}}"#
         )
         #expect(most == nil)
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 9: of 20,000 members that nobody knows, the first is named`(store: Store)
+    @Test(arguments: Store.all) func `Rule 9: of 20,000 members that nobody knows, the first is named`(store: Store)
         async throws
     {
         let zone = try await Zone(store, BadRequest.schema)
@@ -163,23 +122,20 @@ import TidemarkCore
         #expect(twice?.code == .duplicateName)
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 9: whatever is wrong with a change set, the refusal has its index and id`(
+    @Test(arguments: Store.all) func `Rule 9: whatever is wrong with a change set, the refusal has its index and id`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, BadRequest.schema)
         let id = "1111aaaa-2222-4333-8444-555555555555"
         for members in [
-            #""walls":{}"#, #""types":["walls"]"#, #""tags":{},"tags":{}"#, #""time":-1"#,
-            #""after":5"#, #""tags":{"create":[],"create":[]}"#, #""tags":{"rename":[]}"#,
-            #""tags":{"create":[5]}"#, #""screens":{"create":[5]}"#,
-            #""tags":{"create":["q9"],"attributes":{"q9":{"nope":1}}}"#,
+            #""walls":{}"#, #""types":["walls"]"#, #""tags":{},"tags":{}"#, #""time":-1"#, #""after":5"#,
+            #""tags":{"create":[],"create":[]}"#, #""tags":{"rename":[]}"#, #""tags":{"create":[5]}"#,
+            #""screens":{"create":[5]}"#, #""tags":{"create":["q9"],"attributes":{"q9":{"nope":1}}}"#,
             #""tags":{"create":["q9"],"attributes":{"q9":{"note":[]}}}"#,
             #""counts":{"update":[1],"attributes":{"1":{"n":"many"}}}"#,
         ] {
             let refusal = try await zone.refusal(
-                of:
-                    #"{"maxRevision":1,"changeSets":[{},{"id":"\#(id.uppercased())",\#(members)}]}"#
+                of: #"{"maxRevision":1,"changeSets":[{},{"id":"\#(id.uppercased())",\#(members)}]}"#
             )
             #expect(refusal?.place.changeSet == 1, "\(members)")
             #expect(refusal?.place.id == id, "\(members)")
@@ -188,9 +144,6 @@ import TidemarkCore
             of:
                 #"{"maxRevision":1,"changeSets":[{"id":"\#(id)","tags":{"create":["q9"],"attributes":{"q9":{"nope":1}}}}]}"#
         )
-        #expect(
-            refusal?.place
-                == .init(changeSet: 0, id: id, table: "tags", key: #""q9""#, column: "nope")
-        )
+        #expect(refusal?.place == .init(changeSet: 0, id: id, table: "tags", key: #""q9""#, column: "nope"))
     }
 }

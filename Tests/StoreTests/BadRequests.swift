@@ -6,9 +6,7 @@ struct BadRequest: CustomStringConvertible, Sendable {
     let body: [UInt8]
     let code: ErrorCode
 
-    init(_ what: String, _ body: String, _ code: ErrorCode) {
-        self.init(what, bytes: Array(body.utf8), code)
-    }
+    init(_ what: String, _ body: String, _ code: ErrorCode) { self.init(what, bytes: Array(body.utf8), code) }
 
     init(_ what: String, bytes: [UInt8], _ code: ErrorCode) {
         self.what = what
@@ -28,12 +26,7 @@ struct BadRequest: CustomStringConvertible, Sendable {
 
     /// A new screen with attributes.
     init(_ what: String, screen attributes: String, _ code: ErrorCode) {
-        self.init(
-            what,
-            "screens",
-            #"{"create":[-1],"attributes":{"-1":\#(attributes)}}"#,
-            code
-        )
+        self.init(what, "screens", #"{"create":[-1],"attributes":{"-1":\#(attributes)}}"#, code)
     }
 
     var description: String { what }
@@ -57,20 +50,17 @@ struct BadRequest: CustomStringConvertible, Sendable {
         INSERT INTO counts VALUES (1, 1);
         """
 
-    static let all: [BadRequest] =
-        [bodies, envelopes, changeSets, tables, keys, values, rules].flatMap { $0 }
+    static let all: [BadRequest] = [bodies, envelopes, changeSets, tables, keys, values, rules].flatMap { $0 }
 }
 
 // MARK: - The bytes
 
 extension BadRequest {
     private static let bodies: [BadRequest] = [
-        BadRequest("no body", "", .malformedRequest),
-        BadRequest("white space", " \n", .malformedRequest),
+        BadRequest("no body", "", .malformedRequest), BadRequest("white space", " \n", .malformedRequest),
         BadRequest("an array", "[]", .malformedRequest),
         BadRequest("an array of requests", #"[{"maxRevision":0}]"#, .malformedRequest),
-        BadRequest("a string", #""maxRevision""#, .malformedRequest),
-        BadRequest("a number", "7", .malformedRequest),
+        BadRequest("a string", #""maxRevision""#, .malformedRequest), BadRequest("a number", "7", .malformedRequest),
         BadRequest("null", "null", .malformedRequest),
         BadRequest("a body that ends too early", #"{"maxRevision":0"#, .malformedRequest),
         BadRequest("something after the end", #"{"maxRevision":0} x"#, .malformedRequest),
@@ -92,12 +82,7 @@ extension BadRequest {
             "bytes that are not UTF-8",
             bytes: Array(#"{"maxRevision":0}"#.utf8) + [0xC3, 0x28],
             .malformedRequest
-        ),
-        BadRequest(
-            "100,000 arrays in one another",
-            String(repeating: "[", count: 100_000),
-            .malformedRequest
-        ),
+        ), BadRequest("100,000 arrays in one another", String(repeating: "[", count: 100_000), .malformedRequest),
         BadRequest(
             "100,000 objects in a value",
             #"{"maxRevision":0,"changeSets":\#(String(repeating: #"{"a":"#, count: 100_000))"#,
@@ -119,21 +104,12 @@ extension BadRequest {
         BadRequest("maxRevision true", #"{"maxRevision":true}"#, .malformedRequest),
         BadRequest("maxRevision in an array", #"{"maxRevision":[1]}"#, .malformedRequest),
         BadRequest("maxRevision in an object", #"{"maxRevision":{}}"#, .malformedRequest),
-        BadRequest(
-            "maxRevision beyond 64 bits",
-            #"{"maxRevision":9223372036854775808}"#,
-            .malformedRequest
-        ),
+        BadRequest("maxRevision beyond 64 bits", #"{"maxRevision":9223372036854775808}"#, .malformedRequest),
         BadRequest(
             "maxRevision of 400 digits",
             #"{"maxRevision":\#(String(repeating: "9", count: 400))}"#,
             .malformedRequest
-        ),
-        BadRequest(
-            "a device with NUL",
-            #"{"maxRevision":1,"device":"d\u0000e"}"#,
-            .malformedRequest
-        ),
+        ), BadRequest("a device with NUL", #"{"maxRevision":1,"device":"d\u0000e"}"#, .malformedRequest),
         BadRequest("maxRevision twice", #"{"maxRevision":0,"maxRevision":1}"#, .duplicateName),
         BadRequest("a revision ahead", #"{"maxRevision":3}"#, .revisionAhead),
         BadRequest("the last revision", #"{"maxRevision":9223372036854775807}"#, .revisionAhead),
@@ -151,47 +127,29 @@ extension BadRequest {
         BadRequest("limit -1", #"{"maxRevision":2,"limit":-1}"#, .malformedRequest),
         BadRequest("limit 1.5", #"{"maxRevision":2,"limit":1.5}"#, .malformedRequest),
         BadRequest("limit as text", #"{"maxRevision":2,"limit":"1"}"#, .malformedRequest),
-        BadRequest(
-            "limit beyond 64 bits",
-            #"{"maxRevision":2,"limit":99999999999999999999}"#,
-            .malformedRequest
-        ),
+        BadRequest("limit beyond 64 bits", #"{"maxRevision":2,"limit":99999999999999999999}"#, .malformedRequest),
         BadRequest("wait -1", #"{"maxRevision":2,"wait":-1}"#, .malformedRequest),
         BadRequest("wait 1.5", #"{"maxRevision":2,"wait":1.5}"#, .malformedRequest),
         BadRequest("wait null", #"{"maxRevision":2,"wait":null}"#, .malformedRequest),
         BadRequest("wait true", #"{"maxRevision":2,"wait":true}"#, .malformedRequest),
         BadRequest("wait as text", #"{"maxRevision":2,"wait":"1s"}"#, .malformedRequest),
-        BadRequest(
-            "wait beyond 64 bits",
-            #"{"maxRevision":2,"wait":99999999999999999999}"#,
-            .malformedRequest
-        ),
+        BadRequest("wait beyond 64 bits", #"{"maxRevision":2,"wait":99999999999999999999}"#, .malformedRequest),
         BadRequest("lap 5", #"{"maxRevision":2,"lap":5}"#, .malformedRequest),
         BadRequest("lap null", #"{"maxRevision":2,"lap":null}"#, .malformedRequest),
-        BadRequest(
-            "lap without next",
-            #"{"maxRevision":2,"lap":{"last":null,"open":[]}}"#,
-            .malformedRequest
-        ),
-        BadRequest(
-            "lap next 5",
-            #"{"maxRevision":2,"lap":{"last":null,"open":[],"next":5}}"#,
-            .malformedRequest
-        ),
+        BadRequest("lap without next", #"{"maxRevision":2,"lap":{"last":null,"open":[]}}"#, .malformedRequest),
+        BadRequest("lap next 5", #"{"maxRevision":2,"lap":{"last":null,"open":[],"next":5}}"#, .malformedRequest),
         BadRequest(
             "lap open of numbers",
             #"{"maxRevision":2,"lap":{"last":null,"open":[5],"next":"6f6d3a4e-0000-4000-8000-000000000001"}}"#,
             .malformedRequest
-        ),
-        BadRequest("known {}", #"{"maxRevision":2,"known":{}}"#, .malformedRequest),
+        ), BadRequest("known {}", #"{"maxRevision":2,"known":{}}"#, .malformedRequest),
         BadRequest("known of text", #"{"maxRevision":2,"known":["a"]}"#, .malformedRequest),
         BadRequest("recall null", #"{"maxRevision":2,"recall":null}"#, .malformedRequest),
         BadRequest(
             "a question beside change sets",
             #"{"maxRevision":2,"recall":[],"changeSets":[{}]}"#,
             .malformedRequest
-        ),
-        BadRequest("changeSets {}", #"{"maxRevision":2,"changeSets":{}}"#, .malformedRequest),
+        ), BadRequest("changeSets {}", #"{"maxRevision":2,"changeSets":{}}"#, .malformedRequest),
         BadRequest("changeSets null", #"{"maxRevision":2,"changeSets":null}"#, .malformedRequest),
         BadRequest("changeSets text", #"{"maxRevision":2,"changeSets":"[]"}"#, .malformedRequest),
     ]
@@ -218,8 +176,7 @@ extension BadRequest {
             "after what never came",
             set: #"{"after":"6f6d3a4e-0000-4000-8000-000000000001"}"#,
             .predecessorMissing
-        ),
-        BadRequest("types 5", set: #"{"types":5}"#, .malformedRequest),
+        ), BadRequest("types 5", set: #"{"types":5}"#, .malformedRequest),
         BadRequest("types null", set: #"{"types":null}"#, .malformedRequest),
         BadRequest("types as text", set: #"{"types":"screens","screens":{}}"#, .malformedRequest),
         BadRequest("types an object", set: #"{"types":{"a":"screens"}}"#, .malformedRequest),
@@ -227,31 +184,18 @@ extension BadRequest {
         BadRequest("types [null]", set: #"{"types":[null]}"#, .malformedRequest),
         BadRequest("types [[]]", set: #"{"types":[[]]}"#, .malformedRequest),
         BadRequest("types without the table", set: #"{"types":["screens"]}"#, .unknownTable),
-        BadRequest(
-            "a table without its type",
-            set: #"{"types":[],"screens":{}}"#,
-            .malformedRequest
-        ),
+        BadRequest("a table without its type", set: #"{"types":[],"screens":{}}"#, .malformedRequest),
         BadRequest("an unknown table", "walls", "{}", .unknownTable),
         BadRequest("a table in capitals", "SCREENS", "{}", .unknownTable),
         BadRequest("a table without a name", "", "{}", .unknownTable),
         BadRequest("the server's own table", "tidemark_zone", #"{"delete":[1]}"#, .unknownTable),
         BadRequest("SQLite's own table", "sqlite_master", #"{"delete":[1]}"#, .unknownTable),
-        BadRequest(
-            "SQL for a table",
-            #"screens\"; DROP TABLE screens; --"#,
-            #"{"create":[-1]}"#,
-            .unknownTable
-        ),
+        BadRequest("SQL for a table", #"screens\"; DROP TABLE screens; --"#, #"{"create":[-1]}"#, .unknownTable),
         BadRequest("an apostrophe in a table", "screens'", "{}", .unknownTable),
         BadRequest("an escaped NUL in a table", #"screens\u0000"#, "{}", .malformedRequest),
         BadRequest("half a surrogate pair in a table", #"screens\ud800"#, "{}", .unknownTable),
         BadRequest("a table twice", set: #"{"screens":{},"screens":{}}"#, .duplicateName),
-        BadRequest(
-            "a table twice, once escaped",
-            set: #"{"screens":{},"\u0073creens":{}}"#,
-            .malformedRequest
-        ),
+        BadRequest("a table twice, once escaped", set: #"{"screens":{},"\u0073creens":{}}"#, .malformedRequest),
     ]
 
     private static let tables: [BadRequest] = [
@@ -273,12 +217,7 @@ extension BadRequest {
             #"{"update":[1],"attributes":{"1":null}}"#,
             .malformedRequest
         ),
-        BadRequest(
-            "attributes of a record 5",
-            "screens",
-            #"{"update":[1],"attributes":{"1":5}}"#,
-            .malformedRequest
-        ),
+        BadRequest("attributes of a record 5", "screens", #"{"update":[1],"attributes":{"1":5}}"#, .malformedRequest),
         BadRequest(
             "attributes of a record that is not listed",
             "screens",
@@ -316,26 +255,11 @@ extension BadRequest {
         BadRequest("an id true", "screens", #"{"delete":[true]}"#, .invalidKey),
         BadRequest("an id in an array", "screens", #"{"delete":[[1]]}"#, .invalidKey),
         BadRequest("an id in an object", "screens", #"{"delete":[{"id":1}]}"#, .invalidKey),
-        BadRequest(
-            "an id beyond 64 bits",
-            "screens",
-            #"{"update":[18446744073709551616]}"#,
-            .invalidKey
-        ),
+        BadRequest("an id beyond 64 bits", "screens", #"{"update":[18446744073709551616]}"#, .invalidKey),
         BadRequest("a number for a text key", "tags", #"{"update":[5]}"#, .invalidKey),
         BadRequest("an object for a text key", "tags", #"{"update":[{"a":1}]}"#, .invalidKey),
-        BadRequest(
-            "an escaped NUL in a text key",
-            "tags",
-            #"{"delete":["red\u0000"]}"#,
-            .invalidKey
-        ),
-        BadRequest(
-            "half a surrogate pair for a key",
-            "tags",
-            #"{"delete":["\ud800"]}"#,
-            .invalidKey
-        ),
+        BadRequest("an escaped NUL in a text key", "tags", #"{"delete":["red\u0000"]}"#, .invalidKey),
+        BadRequest("half a surrogate pair for a key", "tags", #"{"delete":["\ud800"]}"#, .invalidKey),
         BadRequest("null for a text key", "tags", #"{"create":[null]}"#, .invalidKey),
         BadRequest("a scalar for a composite key", "marks", #"{"update":[1]}"#, .invalidKey),
         BadRequest("half a composite key", "marks", #"{"update":[[1]]}"#, .invalidKey),
@@ -357,14 +281,8 @@ extension BadRequest {
             "screens",
             #"{"create":[-1],"update":[3],"attributes":{"-1":{"name":"x"},"3":{"name":"y"}}}"#,
             .invalidKey
-        ),
-        BadRequest("an id twice", "screens", #"{"update":[1,1]}"#, .malformedRequest),
-        BadRequest(
-            "an id in two lists",
-            "screens",
-            #"{"update":[1],"delete":[1]}"#,
-            .malformedRequest
-        ),
+        ), BadRequest("an id twice", "screens", #"{"update":[1,1]}"#, .malformedRequest),
+        BadRequest("an id in two lists", "screens", #"{"update":[1],"delete":[1]}"#, .malformedRequest),
         BadRequest(
             "a composite key twice, spelled in two ways",
             "marks",
@@ -388,13 +306,7 @@ extension BadRequest {
             "screens",
             #"{"update":[-9],"attributes":{"-9":{"name":"x"}}}"#,
             .unknownTemporaryId
-        ),
-        BadRequest(
-            "a deletion by an unknown temporary id",
-            "screens",
-            #"{"delete":[-9]}"#,
-            .unknownTemporaryId
-        ),
+        ), BadRequest("a deletion by an unknown temporary id", "screens", #"{"delete":[-9]}"#, .unknownTemporaryId),
         BadRequest(
             "a reference to an unknown temporary id",
             "items",
@@ -423,32 +335,19 @@ extension BadRequest {
         BadRequest("SQL for a column", screen: #"{"name = 'x' --":1}"#, .unknownColumn),
         BadRequest("an escaped NUL in a column", screen: #"{"name\u0000":"x"}"#, .malformedRequest),
         BadRequest("a column twice", screen: #"{"name":"x","name":"y"}"#, .duplicateName),
-        BadRequest(
-            "a column twice, once escaped",
-            screen: #"{"name":"x","n\u0061me":"y"}"#,
-            .malformedRequest
-        ),
+        BadRequest("a column twice, once escaped", screen: #"{"name":"x","n\u0061me":"y"}"#, .malformedRequest),
         BadRequest("an array for a value", screen: #"{"name":["x"]}"#, .invalidValue),
         BadRequest("an object for a value", screen: #"{"name":{}}"#, .invalidValue),
         BadRequest("an unknown tag", screen: #"{"name":{"$date":"x"}}"#, .invalidValue),
         BadRequest("a blob not in base64", screen: #"{"name":{"$blob":"%"}}"#, .invalidValue),
         BadRequest("a blob that is a number", screen: #"{"name":{"$blob":1}}"#, .invalidValue),
-        BadRequest(
-            "two tags",
-            screen: #"{"name":{"$blob":"","$text":""}}"#,
-            .invalidValue
-        ),
-        BadRequest(
-            "an integer beyond 64 bits",
-            screen: #"{"name":"x","size":9223372036854775808}"#,
-            .invalidValue
-        ),
+        BadRequest("two tags", screen: #"{"name":{"$blob":"","$text":""}}"#, .invalidValue),
+        BadRequest("an integer beyond 64 bits", screen: #"{"name":"x","size":9223372036854775808}"#, .invalidValue),
         BadRequest(
             "an integer of 1,000 digits",
             screen: #"{"name":"x","size":\#(String(repeating: "8", count: 1_000))}"#,
             .invalidValue
-        ),
-        BadRequest("a double beyond range", screen: #"{"name":"x","size":1e999}"#, .invalidValue),
+        ), BadRequest("a double beyond range", screen: #"{"name":"x","size":1e999}"#, .invalidValue),
         BadRequest("half a surrogate pair", screen: #"{"name":"\ud800"}"#, .invalidValue),
         BadRequest(
             "the revision as text",
@@ -500,12 +399,7 @@ extension BadRequest {
 extension BadRequest {
     private static let rules: [BadRequest] = [
         BadRequest("no value for NOT NULL", screen: "{}", .constraintViolated),
-        BadRequest(
-            "no attributes for NOT NULL",
-            "screens",
-            #"{"create":[-1]}"#,
-            .constraintViolated
-        ),
+        BadRequest("no attributes for NOT NULL", "screens", #"{"create":[-1]}"#, .constraintViolated),
         BadRequest("null for NOT NULL", screen: #"{"name":null}"#, .constraintViolated),
         BadRequest("what CHECK refuses", screen: #"{"name":"x","size":0}"#, .constraintViolated),
         BadRequest(

@@ -6,9 +6,7 @@ import TidemarkServer
 
 /// A device that begins need not wait for the file of the very latest rows, on either store.
 @Suite struct BeginningTests {
-    private static func zone(_ store: Store, behind: Int64, keeping: Int? = nil) async throws
-        -> Zone
-    {
+    private static func zone(_ store: Store, behind: Int64, keeping: Int? = nil) async throws -> Zone {
         var limits = Limits.standard
         limits.snapshotRevisionsBehindMax = behind
         limits.revisionsKept = keeping
@@ -39,8 +37,7 @@ import TidemarkServer
         return file.revision
     }
 
-    @Test(arguments: Store.all)
-    func `F4: a file within the bound is sent as it is, one beyond it is built first`(
+    @Test(arguments: Store.all) func `F4: a file within the bound is sent as it is, one beyond it is built first`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, behind: 4)
@@ -51,8 +48,8 @@ import TidemarkServer
         #expect(try await Self.revision(zone, since: .nothing) == 6)
     }
 
-    @Test(arguments: Store.all)
-    func `who has rows, or has seen later ones, gets the latest`(store: Store) async throws {
+    @Test(arguments: Store.all) func `who has rows, or has seen later ones, gets the latest`(store: Store) async throws
+    {
         let zone = try await Self.zone(store, behind: 1_000)
         #expect(try await Self.revision(zone, since: .nothing) == 1)
         try await Self.commit(2, to: zone)
@@ -60,8 +57,7 @@ import TidemarkServer
         #expect(try await Self.revision(zone, since: .nothing) == 3)
     }
 
-    @Test(arguments: Store.all)
-    func `without a bound everybody gets the latest`(store: Store) async throws {
+    @Test(arguments: Store.all) func `without a bound everybody gets the latest`(store: Store) async throws {
         let zone = try await Self.zone(store, behind: 0)
         #expect(try await Self.revision(zone, since: .nothing) == 1)
         try await Self.commit(1, to: zone)
@@ -69,9 +65,9 @@ import TidemarkServer
     }
 
     @Test(arguments: Store.all)
-    func `a file from before the horizon is no beginning, since the log would not go on from it`(
-        store: Store
-    ) async throws {
+    func `a file from before the horizon is no beginning, since the log would not go on from it`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store, behind: 1_000, keeping: 2)
         #expect(try await Self.revision(zone, since: .nothing) == 1)
         try await Self.commit(6, to: zone)

@@ -16,15 +16,11 @@ import TidemarkCore
 
     private static let deletion = #"{"team":{"delete":[1]}}"#
 
-    @Test(arguments: Store.all)
-    func `A6 A7 A8: a player nobody told the deleter of is not deleted with her team`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `A6 A7 A8: a player nobody told the deleter of is not deleted with her team`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
-        _ = try await zone.sync(
-            at: 1,
-            #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"name":"Eva"}}}}"#
-        )
+        _ = try await zone.sync(at: 1, #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"name":"Eva"}}}}"#)
         let answer = try await zone.bytes(#"{"maxRevision":1,"changeSets":[\#(Self.deletion)]}"#)
         let text = String(decoding: answer, as: UTF8.self)
         #expect(text.contains(#""table":"player","key":2"#), "\(text)")
@@ -32,10 +28,9 @@ import TidemarkCore
         #expect(try await zone.column("SELECT name FROM team") == ["Kiel"])
     }
 
-    @Test(arguments: Store.all)
-    func `A6: a goal two levels down that came later stops the deletion of the team`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `A6: a goal two levels down that came later stops the deletion of the team`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         let goal = #"{"goal":{"create":[-1],"attributes":{"-1":{"player_id":1}}}}"#
         _ = try await zone.sync(at: 1, goal)
@@ -46,12 +41,9 @@ import TidemarkCore
         #expect(try await zone.column("SELECT count(*) FROM team") == ["0"])
     }
 
-    @Test(arguments: Store.all)
-    func `a child that the same change set moves away or names does not count as unseen`(
+    @Test(arguments: Store.all) func `a child that the same change set moves away or names does not count as unseen`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(
             at: 1,
@@ -65,17 +57,11 @@ import TidemarkCore
         #expect(try await zone.column("SELECT name FROM team") == ["Lemgo"])
     }
 
-    @Test(arguments: Store.all)
-    func `A6: a base from beyond the device's own revision sees nothing more than that`(
+    @Test(arguments: Store.all) func `A6: a base from beyond the device's own revision sees nothing more than that`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
-        _ = try await zone.sync(
-            at: 1,
-            #"{"team":{"update":[1],"attributes":{"1":{"name":"THW Kiel"}}}}"#
-        )
+        _ = try await zone.sync(at: 1, #"{"team":{"update":[1],"attributes":{"1":{"name":"THW Kiel"}}}}"#)
         _ = try await zone.sync(
             at: 1,
             #"{"team":{"update":[1],"attributes":{"1":{"name":"Flensburg","revision":99}}}}"#
@@ -83,10 +69,9 @@ import TidemarkCore
         #expect(try await zone.column("SELECT name FROM team") == ["THW Kiel"])
     }
 
-    @Test(arguments: Store.all)
-    func `A8: the truth about a record that is named by its temporary id is its row`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `A8: the truth about a record that is named by its temporary id is its row`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(
             at: 1,
@@ -105,8 +90,7 @@ import TidemarkCore
         #expect(truth.attributes("player", "2")?["name"] as? String == "Evi")
     }
 
-    @Test(arguments: Store.all)
-    func `A8: the truth of a refused creation names no id that somebody else will get`(
+    @Test(arguments: Store.all) func `A8: the truth of a refused creation names no id that somebody else will get`(
         store: Store
     ) async throws {
         let zone = try await Zone(
@@ -118,8 +102,7 @@ import TidemarkCore
             """
         )
         _ = try await zone.sync(at: 1, device: "a", #"{"club":{"delete":[2]}}"#)
-        let creation =
-            #"{"member":{"create":[-1],"attributes":{"-1":{"club_id":2,"name":"Eva"}}}}"#
+        let creation = #"{"member":{"create":[-1],"attributes":{"-1":{"club_id":2,"name":"Eva"}}}}"#
         let answer = try await zone.sync(at: 1, device: "b", creation)
         let truth = try #require(answer.changeSets.last)
         #expect(truth.rules == ["parentDeleted"])
@@ -127,8 +110,9 @@ import TidemarkCore
         #expect(truth.ids("delete", "member") == [-1])
     }
 
-    @Test(arguments: Store.all)
-    func `rule 18: who refers to values that are swapped follows them`(store: Store) async throws {
+    @Test(arguments: Store.all) func `rule 18: who refers to values that are swapped follows them`(store: Store)
+        async throws
+    {
         let zone = try await Zone(
             store,
             """

@@ -16,13 +16,7 @@ import TidemarkCore
         var limits = Limits.standard
         limits.revisionsKept = 1
         limits.compactionStepMin = 1
-        return try await Zone(
-            store,
-            schema,
-            policies: ["note": policy],
-            limits: limits,
-            now: { 1_700_000_000_000 }
-        )
+        return try await Zone(store, schema, policies: ["note": policy], limits: limits, now: { 1_700_000_000_000 })
     }
 
     /// A change set that edits a note.
@@ -38,9 +32,7 @@ import TidemarkCore
             _ = try await zone.sync(at: zone.revision(), device: "other", set)
         }
         let revision = try await zone.revision()
-        #expect(
-            try await zone.column("SELECT horizon FROM tidemark_zone") == ["\(revision - 1)"]
-        )
+        #expect(try await zone.column("SELECT horizon FROM tidemark_zone") == ["\(revision - 1)"])
         return revision
     }
 
@@ -50,11 +42,7 @@ import TidemarkCore
         policy: ConflictPolicy
     ) async throws {
         let zone = try await Self.zone(store, policy)
-        _ = try await zone.sync(
-            at: 1,
-            device: "a",
-            Self.edit(1, #""text":"of a""#, time: 2_000)
-        )
+        _ = try await zone.sync(at: 1, device: "a", Self.edit(1, #""text":"of a""#, time: 2_000))
         _ = try await zone.sync(at: 2, device: "b", Self.edit(1, #""done":1"#, time: 9_000))
         let revision = try await Self.moveOn(zone)
         // Later than a's text, and earlier than what b did to another column.
@@ -68,8 +56,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT device FROM tidemark_overruled") == ["a"])
     }
 
-    @Test(arguments: Store.all)
-    func `B8: behind the horizon too, what a change set set in vain is told to its author`(
+    @Test(arguments: Store.all) func `B8: behind the horizon too, what a change set set in vain is told to its author`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, .latest)
@@ -85,16 +72,14 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `rule 1: behind the horizon, a column is touched for whoever has missed its last value`(
-        store: Store
-    ) async throws {
+    func `rule 1: behind the horizon, a column is touched for whoever has missed its last value`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store, .columns)
         for set in [
-            Self.edit(1, #""text":"first""#), Self.edit(1, #""text":"second""#),
-            Self.edit(1, #""done":1"#), #"{"note":{"delete":[2]}}"#,
-        ] {
-            _ = try await zone.sync(at: zone.revision(), device: "a", set)
-        }
+            Self.edit(1, #""text":"first""#), Self.edit(1, #""text":"second""#), Self.edit(1, #""done":1"#),
+            #"{"note":{"delete":[2]}}"#,
+        ] { _ = try await zone.sync(at: zone.revision(), device: "a", set) }
         // Another program brings it back.
         try await zone.writeOutside("INSERT INTO note VALUES (2, 'again', 0)")
         _ = try await zone.sync(at: 5)

@@ -41,27 +41,17 @@ import TidemarkCore
         (question(range("sign", #""to":"\"a\"\u0000","#)), .invalidKey, "sign"),
         (question(range("sign", #""from":5,"#)), .invalidKey, "sign"),
         (question(range("city"), range("sign"), range("city")), .malformedRequest, "city"),
-        (
-            question(
-                range("city", #""to":3,"#),
-                range("sign"),
-                range("city", #""from":3,"#)
-            ), .malformedRequest, "city"
-        ),
+        (question(range("city", #""to":3,"#), range("sign"), range("city", #""from":3,"#)), .malformedRequest, "city"),
     ]
 
-    @Test(arguments: Store.all)
-    func `Rule 9: a question that is none is refused, and the refusal names the member`(
+    @Test(arguments: Store.all) func `Rule 9: a question that is none is refused, and the refusal names the member`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let before = try await zone.content()
         for (body, code, name) in Self.refused {
             do {
-                let answer = try await zone.service.fingerprints(
-                    zone: "main",
-                    body: Array(body.utf8)
-                )
+                let answer = try await zone.service.fingerprints(zone: "main", body: Array(body.utf8))
                 Issue.record("\(body) was answered with \(String(decoding: answer, as: UTF8.self))")
             } catch let error as TidemarkError {
                 #expect(error.code == code, "\(body): \(error)")
@@ -71,10 +61,9 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all)
-    func `ranges in the order of their keys are compared, as a device writes them`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `ranges in the order of their keys are compared, as a device writes them`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         let request = ComparisonRequest(
             epoch: nil,
@@ -82,16 +71,12 @@ import TidemarkCore
             revision: 1,
             recompute: true,
             ranges: [
-                KeyRange(table: "city", to: .integer(5)),
-                KeyRange(table: "city", from: .integer(5), send: false),
+                KeyRange(table: "city", to: .integer(5)), KeyRange(table: "city", from: .integer(5), send: false),
                 KeyRange(table: "sign", to: .json(#""K""#)),
                 KeyRange(table: "sign", from: .json(#""K""#), to: .json(#""L\u0001""#)),
             ]
         )
-        let answer = try await zone.service.fingerprints(
-            zone: "main",
-            body: Array(try JSONEncoder().encode(request))
-        )
+        let answer = try await zone.service.fingerprints(zone: "main", body: Array(try JSONEncoder().encode(request)))
         #expect(String(decoding: answer, as: UTF8.self).contains(#""differing":[0,1,3]"#))
     }
 }

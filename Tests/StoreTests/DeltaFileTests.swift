@@ -27,11 +27,7 @@ import TidemarkGzip
         let state = try await zone.sync(at: 1)
         let file = try await zone.service.snapshot(
             zone: "main",
-            since: DeltaBase(
-                epoch: try #require(state.epoch),
-                revision: revision,
-                schema: try #require(state.schema)
-            )
+            since: DeltaBase(epoch: try #require(state.epoch), revision: revision, schema: try #require(state.schema))
         )
         let plain = FileManager.default.temporaryDirectory.appending(path: "delta-\(UUID())").path
         try GzipFile.decompress(file.path, to: plain, bytesMax: 1 << 20)
@@ -57,26 +53,20 @@ import TidemarkGzip
     }
 
     @Test(arguments: Store.all)
-    func `F4: a delta has the last state of each changed record, and the keys of those gone`(
-        store: Store
-    ) async throws {
+    func `F4: a delta has the last state of each changed record, and the keys of those gone`(store: Store) async throws
+    {
         let zone = try await Zone(store, Self.schema)
         #expect(try await zone.sync(at: 1, device: "a", Self.first).maxRevision == 2)
         #expect(try await zone.sync(at: 2, device: "a", Self.second).maxRevision == 3)
-        #expect(
-            try await Self.content(zone, since: 2)
-                == ["note 8 'made'", "mark '\"y\"'3 7.0", "gone note 2"]
-        )
+        #expect(try await Self.content(zone, since: 2) == ["note 8 'made'", "mark '\"y\"'3 7.0", "gone note 2"])
         #expect(
             try await Self.content(zone, since: 1) == [
-                "note 1 'new'", "note 8 'made'", "mark '\"y\"'3 7.0", #"gone mark ["x",1]"#,
-                "gone note 2",
+                "note 1 'new'", "note 8 'made'", "mark '\"y\"'3 7.0", #"gone mark ["x",1]"#, "gone note 2",
             ]
         )
     }
 
-    @Test(arguments: Store.all)
-    func `a base that is the latest, of no revision yet, or of other tables gets all rows`(
+    @Test(arguments: Store.all) func `a base that is the latest, of no revision yet, or of other tables gets all rows`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -88,9 +78,9 @@ import TidemarkGzip
     }
 
     @Test(arguments: Store.all)
-    func `who takes deltas is refused beyond the bound, with nothing done; others get change sets`(
-        store: Store
-    ) async throws {
+    func `who takes deltas is refused beyond the bound, with nothing done; others get change sets`(store: Store)
+        async throws
+    {
         var limits = Limits.standard
         limits.deltaBytesMin = 100
         let zone = try await Zone(store, Self.schema, limits: limits)

@@ -40,14 +40,13 @@ import TidemarkServer
         at revision: Int64 = 1,
         _ members: String = #""echo":"ids","#
     ) async throws -> String {
-        let body = try await zone.bytes(
-            #"{"maxRevision":\#(revision),"device":"a",\#(members)"changeSets":[\#(set)]}"#
-        )
+        let body = try await zone.bytes(#"{"maxRevision":\#(revision),"device":"a",\#(members)"changeSets":[\#(set)]}"#)
         return String(decoding: body, as: UTF8.self)
     }
 
-    @Test(arguments: Store.all)
-    func `A4: new records come back with their ids and nothing else`(store: Store) async throws {
+    @Test(arguments: Store.all) func `A4: new records come back with their ids and nothing else`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store)
         let text = try await Self.answer(zone, Self.family)
         #expect(text.contains(#""echo":"ids""#))
@@ -64,8 +63,7 @@ import TidemarkServer
         #expect(String(decoding: others, as: UTF8.self).contains("Cleo"))
     }
 
-    @Test(arguments: Store.all)
-    func `whoever asks for nothing, or for all, gets all`(store: Store) async throws {
+    @Test(arguments: Store.all) func `whoever asks for nothing, or for all, gets all`(store: Store) async throws {
         for (number, members) in ["", #""echo":"all","#].enumerated() {
             let zone = try await Self.zone(store)
             let text = try await Self.answer(zone, Self.family, members)
@@ -75,9 +73,9 @@ import TidemarkServer
     }
 
     @Test(arguments: Store.all)
-    func `rule 3: the same request again is answered with all, for the rows may have moved on`(
-        store: Store
-    ) async throws {
+    func `rule 3: the same request again is answered with all, for the rows may have moved on`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store)
         _ = try await Self.answer(zone, Self.family)
         let again = try await Self.answer(zone, Self.family)
@@ -91,28 +89,17 @@ import TidemarkServer
             ("a default", #""player":{"create":[-2],"attributes":{"-2":{"name":"Cleo"}}}"#),
             ("a cascade", #""team":{"delete":[1]}"#),
             ("nothing new", #""player":{"update":[1],"attributes":{"1":{"name":"Anna"}}}"#),
-            (
-                "one of two columns is new",
-                #""player":{"update":[1],"attributes":{"1":{"name":"Anna","score":1}}}"#
-            ),
-            (
-                "text where numbers are kept",
-                #""player":{"update":[1],"attributes":{"1":{"score":"8"}}}"#
-            ),
+            ("one of two columns is new", #""player":{"update":[1],"attributes":{"1":{"name":"Anna","score":1}}}"#),
+            ("text where numbers are kept", #""player":{"update":[1],"attributes":{"1":{"score":"8"}}}"#),
             ("a conflict", #""team":{"create":[-1],"attributes":{"-1":{"name":"red"}}}"#),
         ]
-    )
-    func `what did not become what was sent comes back whole`(
-        store: Store,
-        change: (String, String)
-    ) async throws {
+    ) func `what did not become what was sent comes back whole`(store: Store, change: (String, String)) async throws {
         let zone = try await Self.zone(store)
         let text = try await Self.answer(zone, Self.set(1, change.1))
         #expect(!text.contains("echo"), "\(change.0): \(text)")
     }
 
-    @Test(arguments: Store.all)
-    func `who misses something gets everything in its order`(store: Store) async throws {
+    @Test(arguments: Store.all) func `who misses something gets everything in its order`(store: Store) async throws {
         let zone = try await Self.zone(store)
         _ = try await zone.sync(
             at: 1,
@@ -125,13 +112,9 @@ import TidemarkServer
     }
 
     @Test(arguments: Store.all, [#""some""#, "1", "true", "null", #"["ids"]"#])
-    func `anything but all and ids is refused before any effect`(store: Store, echo: String)
-        async throws
-    {
+    func `anything but all and ids is refused before any effect`(store: Store, echo: String) async throws {
         let zone = try await Self.zone(store)
-        let error = try await zone.refusal(
-            of: #"{"maxRevision":1,"echo":\#(echo),"changeSets":[\#(Self.family)]}"#
-        )
+        let error = try await zone.refusal(of: #"{"maxRevision":1,"echo":\#(echo),"changeSets":[\#(Self.family)]}"#)
         #expect(error?.code == .malformedRequest)
         #expect(try await zone.revision() == 1)
     }

@@ -12,9 +12,7 @@ import TidemarkTestSupport
         INSERT INTO notes VALUES (1, 'first');
         """
 
-    private static func id(_ number: Int) -> String {
-        "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
-    }
+    private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))" }
 
     private static func request(_ number: Int, text: String) -> String {
         #"{"maxRevision":1,"device":"\#(number)","changeSets":[{"id":"\#(id(number))","notes":{"create":[-1],"#
@@ -40,9 +38,7 @@ import TidemarkTestSupport
         /// Sends bodies so that they arrive in their order while a first request is in flight.
         func together(_ bodies: [String]) async throws -> [Result<String, any Error>] {
             latch.close()
-            let first = Task {
-                try await zone.service.sync(zone: "main", body: [UInt8](Self.pull.utf8))
-            }
+            let first = Task { try await zone.service.sync(zone: "main", body: [UInt8](Self.pull.utf8)) }
             await latch.somebodyWaits()
             await arrivals.next()
             var tasks: [Task<String, any Error>] = []
@@ -64,20 +60,16 @@ import TidemarkTestSupport
         private static let pull = #"{"maxRevision":1}"#
     }
 
-    @Test(arguments: Store.all)
-    func `rule 2: a bad request in the middle of a group harms nobody else`(store: Store)
+    @Test(arguments: Store.all) func `rule 2: a bad request in the middle of a group harms nobody else`(store: Store)
         async throws
     {
         let crowd = try await Crowd(store)
         let results = try await crowd.together([
-            Self.request(1, text: "one"),
-            #"no JSON at all, but a "lap""#,
-            Self.request(2, text: "two"),
+            Self.request(1, text: "one"), #"no JSON at all, but a "lap""#, Self.request(2, text: "two"),
             // Refused at its second change set, when the first has been written already.
             #"{"maxRevision":1,"device":"3","changeSets":[{"id":"\#(Self.id(30))","notes":{"create":[-1],"#
                 + #""attributes":{"-1":{"text":"three"}}}},{"id":"\#(Self.id(31))","notes":{"create":[-2],"#
-                + #""attributes":{"-2":{"text":""}}}}]}"#,
-            Self.request(4, text: "four"),
+                + #""attributes":{"-2":{"text":""}}}}]}"#, Self.request(4, text: "four"),
         ])
         let codes = results.map { result -> String in
             switch result {
@@ -87,19 +79,14 @@ import TidemarkTestSupport
         }
         #expect(codes == ["ok", "malformedRequest", "ok", "constraintViolated", "ok"])
         #expect(try await crowd.zone.revision() == 4)
-        let answer = try Answer(
-            try await crowd.zone.bytes(#"{"maxRevision":1}"#)
-        )
+        let answer = try Answer(try await crowd.zone.bytes(#"{"maxRevision":1}"#))
         let texts = answer.changeSets.compactMap { set in
-            set.ids("create", "notes")?.first.flatMap {
-                set.attributes("notes", "\($0)")?["text"] as? String
-            }
+            set.ids("create", "notes")?.first.flatMap { set.attributes("notes", "\($0)")?["text"] as? String }
         }
         #expect(texts == ["one", "two", "four"])
     }
 
-    @Test(arguments: Store.all)
-    func `order of arrival is order of commit, and each sees those before it`(store: Store)
+    @Test(arguments: Store.all) func `order of arrival is order of commit, and each sees those before it`(store: Store)
         async throws
     {
         let crowd = try await Crowd(store)
@@ -110,24 +97,20 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: Store.all)
-    func `two who want the same unique value in one group: the first has it`(store: Store)
+    @Test(arguments: Store.all) func `two who want the same unique value in one group: the first has it`(store: Store)
         async throws
     {
         let crowd = try await Crowd(store)
-        let results = try await crowd.together([
-            Self.request(1, text: "mine"), Self.request(2, text: "mine"),
-        ])
+        let results = try await crowd.together([Self.request(1, text: "mine"), Self.request(2, text: "mine")])
         let answers = try results.map { try Answer(Array($0.get().utf8)) }
         #expect(answers[0].changeSets.map(\.isConflict) == [false])
         #expect(answers[1].changeSets.last?.isConflict == true)
         #expect(answers[1].changeSets.last?.rules == ["unique"])
     }
 
-    @Test(arguments: Store.all)
-    func `rule 3, case 18: twice the same request in one group is one revision`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `rule 3, case 18: twice the same request in one group is one revision`(
+        store: Store
+    ) async throws {
         let crowd = try await Crowd(store)
         let body = Self.request(1, text: "once")
         let results = try await crowd.together([body, body, body])
@@ -137,10 +120,9 @@ import TidemarkTestSupport
         #expect(try await crowd.zone.revision() == 2)
     }
 
-    @Test(arguments: Store.all)
-    func `answers that grow too large end a group early, and everybody is answered`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `answers that grow too large end a group early, and everybody is answered`(
+        store: Store
+    ) async throws {
         var limits = Limits.standard
         limits.groupBytesMax = 600
         let crowd = try await Crowd(store, limits: limits)

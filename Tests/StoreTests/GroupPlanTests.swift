@@ -31,9 +31,7 @@ import TidemarkCore
         """,
     ]
 
-    private static func id(_ number: Int) -> String {
-        "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
-    }
+    private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))" }
 
     /// A request of a device with change sets that have no `id` yet.
     private static func request(
@@ -43,20 +41,13 @@ import TidemarkCore
         echo: String = "all",
         answer: String = "all"
     ) -> String {
-        let sets = sets.enumerated().map { index, set in
-            #"{"id":"\#(id(number * 100 + index))",\#(set.dropFirst())"#
-        }
+        let sets = sets.enumerated().map { index, set in #"{"id":"\#(id(number * 100 + index))",\#(set.dropFirst())"# }
         return #"{"maxRevision":\#(revision),"device":"\#(number)","echo":"\#(echo)","#
             + #""answer":"\#(answer)","changeSets":[\#(sets.joined(separator: ","))]}"#
     }
 
     private static func zone(_ store: Store) async throws -> Zone {
-        try await Zone(
-            store,
-            schema,
-            epoch: UUID(uuidString: id(0)) ?? UUID(),
-            now: { 1_700_000_000_000 }
-        )
+        try await Zone(store, schema, epoch: UUID(uuidString: id(0)) ?? UUID(), now: { 1_700_000_000_000 })
     }
 
     private static func text(_ result: Result<[UInt8], any Error>) -> String {
@@ -68,18 +59,13 @@ import TidemarkCore
 
     /// What was answered; a group, each request by itself, and each change set in its turn have to
     /// say the same, and leave the same.
-    @discardableResult
-    private func answers(
-        _ store: Store,
-        to bodies: [String],
-        besides sql: [Store: String] = [:]
-    ) async throws -> [String] {
+    @discardableResult private func answers(_ store: Store, to bodies: [String], besides sql: [Store: String] = [:])
+        async throws -> [String]
+    {
         let together = try await Self.zone(store)
         let alone = try await Self.zone(store)
         let inTurn = try await Self.zone(store)
-        if let sql = sql[store] {
-            for zone in [together, alone, inTurn] { try await zone.writeOutside(sql) }
-        }
+        if let sql = sql[store] { for zone in [together, alone, inTurn] { try await zone.writeOutside(sql) } }
         try await inTurn.writeOutside(#require(Self.idle[store]))
         let group = try await together.together(bodies).map(Self.text)
         var single = [String]()
@@ -96,13 +82,13 @@ import TidemarkCore
         return group
     }
 
-    @Test(arguments: Store.all)
-    func `verdicts alone are the same in a group as one after another`(store: Store) async throws {
+    @Test(arguments: Store.all) func `verdicts alone are the same in a group as one after another`(store: Store)
+        async throws
+    {
         let player = #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1}}}}"#
         let requests = [
             Self.request(1, player, player, answer: "verdicts"),
-            Self.request(2, player, echo: "ids", answer: "verdicts"),
-            Self.request(3, player),
+            Self.request(2, player, echo: "ids", answer: "verdicts"), Self.request(3, player),
         ]
         let accepted = try await answers(store, to: requests)
         #expect(accepted.map { $0.contains("nobody") } == [false, false, true])
@@ -114,9 +100,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `rule 2: a child that comes before its parent in the group is refused, as it is alone`(
-        store: Store
-    ) async throws {
+    func `rule 2: a child that comes before its parent in the group is refused, as it is alone`(store: Store)
+        async throws
+    {
         let answers = try await answers(
             store,
             to: [
@@ -130,10 +116,9 @@ import TidemarkCore
         #expect(answers[1].contains(#""revision":2"#) && answers[3].contains(#""revision":3"#))
     }
 
-    @Test(arguments: Store.all)
-    func `A3: who names an id before it is given does not get somebody else's record`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `A3: who names an id before it is given does not get somebody else's record`(
+        store: Store
+    ) async throws {
         let answers = try await answers(
             store,
             to: [
@@ -148,9 +133,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `rule 1: two devices change one record in one group, and the second learns of the first`(
-        store: Store
-    ) async throws {
+    func `rule 1: two devices change one record in one group, and the second learns of the first`(store: Store)
+        async throws
+    {
         let answers = try await answers(
             store,
             to: [
@@ -165,8 +150,7 @@ import TidemarkCore
         #expect(answers[3].contains(#""conflict":false"#))
     }
 
-    @Test(arguments: Store.all)
-    func `unique values that change hands within a group do so in its order`(store: Store)
+    @Test(arguments: Store.all) func `unique values that change hands within a group do so in its order`(store: Store)
         async throws
     {
         let answers = try await answers(
@@ -175,61 +159,47 @@ import TidemarkCore
                 Self.request(1, #"{"team":{"update":[1],"attributes":{"1":{"rank":2}}}}"#),
                 Self.request(2, #"{"team":{"update":[2],"attributes":{"2":{"rank":9}}}}"#),
                 Self.request(3, #"{"team":{"update":[1],"attributes":{"1":{"rank":8}}}}"#),
-                Self.request(
-                    4,
-                    #"{"team":{"create":[-1],"attributes":{"-1":{"name":"x","rank":1}}}}"#
-                ),
+                Self.request(4, #"{"team":{"create":[-1],"attributes":{"-1":{"name":"x","rank":1}}}}"#),
             ]
         )
         #expect(answers[0].contains("unique"))
         #expect(answers[3].contains(#""conflict":false"#))
     }
 
-    @Test(arguments: Store.all)
-    func `a unique value that one gives up is the next one's, in that order only`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `a unique value that one gives up is the next one's, in that order only`(
+        store: Store
+    ) async throws {
         let answers = try await answers(
             store,
             to: [
                 Self.request(1, #"{"team":{"update":[1],"attributes":{"1":{"rank":10}}}}"#),
                 Self.request(2, #"{"team":{"update":[2],"attributes":{"2":{"rank":1}}}}"#),
                 // Two at once in one change set.
-                Self.request(
-                    3,
-                    #"{"team":{"update":[1,2],"attributes":{"1":{"rank":1},"2":{"rank":10}}}}"#,
-                    at: 3
-                ),
-                Self.request(
-                    4,
-                    #"{"team":{"create":[-1],"attributes":{"-1":{"name":"x","rank":2}}}}"#
-                ),
+                Self.request(3, #"{"team":{"update":[1,2],"attributes":{"1":{"rank":1},"2":{"rank":10}}}}"#, at: 3),
+                Self.request(4, #"{"team":{"create":[-1],"attributes":{"-1":{"name":"x","rank":2}}}}"#),
             ]
         )
         #expect(answers[1].contains(#""conflict":false"#))
         #expect(answers[3].contains(#""conflict":false"#))
     }
 
-    @Test(arguments: Store.all)
-    func `a deletion takes along what an earlier one of the group has made`(store: Store)
+    @Test(arguments: Store.all) func `a deletion takes along what an earlier one of the group has made`(store: Store)
         async throws
     {
         let answers = try await answers(
             store,
             to: [
                 Self.request(1, #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1}}}}"#),
-                Self.request(2, #"{"team":{"delete":[1]}}"#),
-                Self.request(3, #"{"tag":{"delete":["old"]}}"#),
+                Self.request(2, #"{"team":{"delete":[1]}}"#), Self.request(3, #"{"tag":{"delete":["old"]}}"#),
             ]
         )
         #expect(answers[1].contains(#""conflict":true"#))
         #expect(answers[2].contains(#""delete":["old"]"#))
     }
 
-    @Test(arguments: Store.all)
-    func `what the app's own trigger writes belongs to the change set that caused it`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `what the app's own trigger writes belongs to the change set that caused it`(
+        store: Store
+    ) async throws {
         let answers = try await answers(
             store,
             to: [
@@ -279,10 +249,9 @@ import TidemarkCore
         #expect(answers[0].contains(#""name":"mine""#) && answers[0].contains(#""rank":101"#))
     }
 
-    @Test(arguments: Store.all)
-    func `each change set of a device builds on those before it in its request`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `each change set of a device builds on those before it in its request`(
+        store: Store
+    ) async throws {
         let sets = [
             #"{"id":"\#(Self.id(1))","team":{"create":[-1],"attributes":{"-1":{"name":"new"}}}}"#,
             #"{"id":"\#(Self.id(2))","after":"\#(Self.id(1))","player":{"create":[-1],"attributes":{"-1":{"team_id":-1}}}}"#,
@@ -294,22 +263,16 @@ import TidemarkCore
         let body = #"{"maxRevision":1,"device":"d","changeSets":[\#(sets.joined(separator: ","))]}"#
         let answers = try await answers(
             store,
-            to: [
-                Self.request(8, #"{"tag":{"create":["a"]}}"#), body,
-                Self.request(9, #"{"tag":{"create":["b"]}}"#),
-            ]
+            to: [Self.request(8, #"{"tag":{"create":["a"]}}"#), body, Self.request(9, #"{"tag":{"create":["b"]}}"#)]
         )
         #expect(answers[2].contains(#""maxRevision":9"#))
         #expect(!answers[1].contains(#""conflict":true"#))
     }
 
-    @Test(arguments: Store.all)
-    func `one device's ids alone come back where its rows are as they were sent`(store: Store)
-        async throws
-    {
-        let whole =
-            #"{"player":{"create":[-1],"attributes":{"-1":"#
-            + #"{"team_id":1,"name":"whole","score":0.25}}}}"#
+    @Test(arguments: Store.all) func `one device's ids alone come back where its rows are as they were sent`(
+        store: Store
+    ) async throws {
+        let whole = #"{"player":{"create":[-1],"attributes":{"-1":"# + #"{"team_id":1,"name":"whole","score":0.25}}}}"#
         let part = #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1}}}}"#
         let note = #"{"player":{"update":[1],"attributes":{"1":{"name":"Anna"}}}}"#
         let answers = try await answers(
@@ -317,18 +280,16 @@ import TidemarkCore
             to: [
                 Self.request(1, whole, echo: "ids"),
                 // A default is added to these, and that changes nothing.
-                Self.request(2, part, at: 1, echo: "ids"),
-                Self.request(3, whole, note, echo: "ids"),
+                Self.request(2, part, at: 1, echo: "ids"), Self.request(3, whole, note, echo: "ids"),
             ]
         )
         #expect(answers[0].contains(#""echo":"ids""#) && !answers[0].contains("whole"))
         #expect(answers[1].contains("nobody"))
     }
 
-    @Test(arguments: Store.all)
-    func `rule 3: in a group as alone, what was committed is not committed again`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `rule 3: in a group as alone, what was committed is not committed again`(
+        store: Store
+    ) async throws {
         let first = Self.request(1, #"{"tag":{"create":["a"]}}"#)
         let copy = first.replacing(#""device":"1""#, with: #""device":"2""#)
         let other = first.replacing(#""a""#, with: #""b""#)
@@ -336,17 +297,13 @@ import TidemarkCore
             store,
             to: [
                 first, copy, Self.request(3, #"{"tag":{"create":["c"]}}"#), first, other,
-                Self.request(
-                    4,
-                    #"{"after":"\#(Self.id(999))","tag":{"create":["d"]}}"#
-                ),
+                Self.request(4, #"{"after":"\#(Self.id(999))","tag":{"create":["d"]}}"#),
             ]
         )
         #expect(answers[4] == "changeSetIdReused" && answers[5] == "predecessorMissing")
     }
 
-    @Test(arguments: Store.all)
-    func `a value that no column takes is refused in its own request, and nowhere else`(
+    @Test(arguments: Store.all) func `a value that no column takes is refused in its own request, and nowhere else`(
         store: Store
     ) async throws {
         let answers = try await answers(
@@ -357,8 +314,7 @@ import TidemarkCore
                     2,
                     #"{"tag":{"create":["b"]}}"#,
                     #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"score":-1}}}}"#
-                ),
-                Self.request(3, #"{"team":{"create":[-1],"attributes":{"-1":{"rank":5}}}}"#),
+                ), Self.request(3, #"{"team":{"create":[-1],"attributes":{"-1":{"rank":5}}}}"#),
                 Self.request(4, #"{"tag":{"create":["b"]}}"#),
             ]
         )

@@ -12,18 +12,15 @@ import TidemarkServer
         """
     private static let id = "6f6d3a4e-0000-4000-8000-000000000001"
 
-    private func hold(_ zone: Zone, _ members: String, at revision: Int = 1) async throws
-        -> Hold?
-    {
+    private func hold(_ zone: Zone, _ members: String, at revision: Int = 1) async throws -> Hold? {
         let body = Array(#"{"maxRevision":\#(revision)\#(members)}"#.utf8)
         guard Hold.isPossible(for: body) else { return nil }
         return try await zone.service.hold(zone: "main", body: body)
     }
 
-    @Test(arguments: Store.all)
-    func `a request that wants news and brings none is held for as long as it says`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `a request that wants news and brings none is held for as long as it says`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         let held = try #require(try await hold(zone, #","wait":2500"#))
         #expect(held.milliseconds == 2_500 && held.revision == 1)
@@ -36,19 +33,14 @@ import TidemarkServer
         arguments: Store.all,
         [
             "", #","wait":0"#, #","wait":9,"changeSets":[{}]"#,
-            #","wait":9,"recall":["6f6d3a4e-0000-4000-8000-000000000001"]"#,
-            #","wait":9,"known":[]"#, #","wait":9,"schema":"another""#,
+            #","wait":9,"recall":["6f6d3a4e-0000-4000-8000-000000000001"]"#, #","wait":9,"known":[]"#,
+            #","wait":9,"schema":"another""#,
         ]
-    )
-    func `a request is not held that does not ask for it, brings or asks something`(
-        store: Store,
-        members: String
-    ) async throws {
-        #expect(try await hold(try await Zone(store, Self.schema), members) == nil)
-    }
+    ) func `a request is not held that does not ask for it, brings or asks something`(store: Store, members: String)
+        async throws
+    { #expect(try await hold(try await Zone(store, Self.schema), members) == nil) }
 
-    @Test(arguments: Store.all)
-    func `a device that is behind is not held, whoever wrote what it misses`(store: Store)
+    @Test(arguments: Store.all) func `a device that is behind is not held, whoever wrote what it misses`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -57,14 +49,11 @@ import TidemarkServer
         #expect(try await hold(zone, #","wait":9"#, at: 2)?.revision == 2)
     }
 
-    @Test(arguments: Store.all)
-    func `a device that has lost a value and does not know it is not held`(store: Store)
+    @Test(arguments: Store.all) func `a device that has lost a value and does not know it is not held`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema, policies: ["notes": .lastWriter])
-        let edit = { (text: String) in
-            #"{"notes":{"update":[1],"attributes":{"1":{"text":"\#(text)"}}}}"#
-        }
+        let edit = { (text: String) in #"{"notes":{"update":[1],"attributes":{"1":{"text":"\#(text)"}}}}"# }
         _ = try await zone.sync(at: 1, device: "a", edit("a"))
         _ = try await zone.sync(at: 1, device: "b", edit("b"))
         #expect(try await hold(zone, #","wait":9,"device":"a""#, at: 3) == nil)
@@ -72,10 +61,9 @@ import TidemarkServer
         #expect(try await hold(zone, #","wait":9,"device":"b""#, at: 3) != nil)
     }
 
-    @Test(arguments: Store.all)
-    func `a hold counts nothing: the request that follows is the device's first`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `a hold counts nothing: the request that follows is the device's first`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         let lap = #","device":"d","lap":{"last":null,"open":[],"next":"\#(Self.id)"}"#
         let before = try await zone.content()

@@ -15,14 +15,13 @@ import TidemarkCore
 
     /// The record as it is stored, and in other words: table, then key.
     private static let spellings = [
-        ("size", "9.0", "9"), ("size", "9.0", #""9""#), ("size", "9.0", "900e-2"),
-        ("seat", #"["A",3]"#, #"["A","3"]"#), ("seat", #"["A",3]"#, #"["A",3.0]"#),
+        ("size", "9.0", "9"), ("size", "9.0", #""9""#), ("size", "9.0", "900e-2"), ("seat", #"["A",3]"#, #"["A","3"]"#),
+        ("seat", #"["A",3]"#, #"["A",3.0]"#),
     ]
 
     private static func set(_ operation: String, _ table: String, _ key: String) -> String {
         let member = key.replacing("\"", with: "\\\"")
-        let attributes =
-            operation == "delete" ? "" : #","attributes":{"\#(member)":{"note":"\#(operation)d"}}"#
+        let attributes = operation == "delete" ? "" : #","attributes":{"\#(member)":{"note":"\#(operation)d"}}"#
         return #"{"\#(table)":{"\#(operation)":[\#(key)]\#(attributes)}}"#
     }
 
@@ -35,11 +34,7 @@ import TidemarkCore
         let (table, key, other) = record
         _ = try await zone.sync(at: 1, device: "a", Self.set("update", table, key))
         for operation in ["update", "delete"] {
-            let answer = try await zone.sync(
-                at: 1,
-                device: "b",
-                Self.set(operation, table, other)
-            )
+            let answer = try await zone.sync(at: 1, device: "b", Self.set(operation, table, other))
             let refused = try #require(answer.changeSets.last)
             #expect(refused.isConflict == true, "\(operation) \(other)")
             // The truth names the record as it is stored, and as it is.
@@ -49,8 +44,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT max(note) FROM \(table)") == ["updated"])
     }
 
-    @Test(arguments: Store.all, spellings)
-    func `A6: who has seen the record may spell its key as they like`(
+    @Test(arguments: Store.all, spellings) func `A6: who has seen the record may spell its key as they like`(
         store: Store,
         record: (table: String, key: String, other: String)
     ) async throws {
@@ -63,23 +57,18 @@ import TidemarkCore
         #expect(try await zone.column("SELECT count(*) FROM \(table)") == ["0"])
     }
 
-    @Test(arguments: Store.all)
-    func `rule 9: a record that is named twice, in two spellings, is refused`(store: Store)
+    @Test(arguments: Store.all) func `rule 9: a record that is named twice, in two spellings, is refused`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
         let twice = #"{"size":{"update":[9],"delete":[9.0],"attributes":{"9":{"note":"x"}}}}"#
-        let error = await #expect(throws: TidemarkError.self) {
-            try await zone.sync(at: 1, device: "a", twice)
-        }
+        let error = await #expect(throws: TidemarkError.self) { try await zone.sync(at: 1, device: "a", twice) }
         #expect(error?.code == .malformedRequest)
         #expect(error?.place.table == "size")
         #expect(try await zone.column("SELECT note FROM size") == ["old"])
     }
 
-    @Test func `A6: numbers without a type, and letters of any case, are found as SQLite does`()
-        async throws
-    {
+    @Test func `A6: numbers without a type, and letters of any case, are found as SQLite does`() async throws {
         let zone = try await Zone(
             .embedded,
             """

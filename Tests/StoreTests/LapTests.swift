@@ -10,40 +10,30 @@ import TidemarkCore
         INSERT INTO notes VALUES (1, 'first');
         """
 
-    private static func id(_ number: Int) -> String {
-        "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
-    }
+    private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))" }
 
-    private static func request(
-        _ last: Int?,
-        _ open: [Int] = [],
-        next: Int,
-        device: String = "a"
-    ) -> String {
+    private static func request(_ last: Int?, _ open: [Int] = [], next: Int, device: String = "a") -> String {
         let list = open.map { "\"\(id($0))\"" }.joined(separator: ",")
         let last = last.map { "\"\(id($0))\"" } ?? "null"
         return
             #"{"maxRevision":1,"device":"\#(device)","lap":{"last":\#(last),"open":[\#(list)],"next":"\#(id(next))"}}"#
     }
 
-    @Test(arguments: Store.all) func `a chain of requests and their retries are one device`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `a chain of requests and their retries are one device`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         for request in [
             // The first one never arrived.
-            Self.request(nil, [9], next: 1), Self.request(nil, [9], next: 1),
-            Self.request(1, next: 2), Self.request(1, next: 2),
+            Self.request(nil, [9], next: 1), Self.request(nil, [9], next: 1), Self.request(1, next: 2),
+            Self.request(1, next: 2),
             // The answer to 2 was lost, and the next request brings more.
-            Self.request(1, [2], next: 3), Self.request(1, [2, 3], next: 4),
-            Self.request(1, [2, 3, 4], next: 5), Self.request(5, next: 6),
-            Self.request(nil, next: 1, device: "b"),
+            Self.request(1, [2], next: 3), Self.request(1, [2, 3], next: 4), Self.request(1, [2, 3, 4], next: 5),
+            Self.request(5, next: 6), Self.request(nil, next: 1, device: "b"),
         ] { #expect(try await zone.refusal(of: request) == nil, "\(request)") }
     }
 
-    @Test(arguments: Store.all) func `a request that has not seen the last one is of another file`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `a request that has not seen the last one is of another file`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema)
         for request in [Self.request(nil, next: 1), Self.request(1, next: 2)] {
             #expect(try await zone.refusal(of: request) == nil)
@@ -61,34 +51,25 @@ import TidemarkCore
         #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(2)])
     }
 
-    @Test(arguments: Store.all) func `a device that the server has forgotten is told so`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `a device that the server has forgotten is told so`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         #expect(try await zone.refusal(of: Self.request(1, next: 2))?.code == .identityInUse)
     }
 
-    @Test(arguments: Store.all) func `a refused request leaves the lap as it was`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `a refused request leaves the lap as it was`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         #expect(try await zone.refusal(of: Self.request(nil, next: 1)) == nil)
-        let bad = Self.request(1, next: 2).replacingOccurrences(
-            of: #""maxRevision":1"#,
-            with: #""maxRevision":9"#
-        )
+        let bad = Self.request(1, next: 2).replacingOccurrences(of: #""maxRevision":1"#, with: #""maxRevision":9"#)
         #expect(try await zone.refusal(of: bad)?.code == .revisionAhead)
         #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(1)])
     }
 
-    @Test(arguments: Store.all)
-    func `a question is answered whatever the history, and has no effect`(store: Store) async throws
+    @Test(arguments: Store.all) func `a question is answered whatever the history, and has no effect`(store: Store)
+        async throws
     {
         let zone = try await Zone(store, Self.schema)
-        let set =
-            #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
-        let refused =
-            #"{"id":"\#(Self.id(2))","notes":{"update":[1],"attributes":{"1":{"text":"b"}}}}"#
+        let set = #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
+        let refused = #"{"id":"\#(Self.id(2))","notes":{"update":[1],"attributes":{"1":{"text":"b"}}}}"#
         _ = try await zone.sync(at: 1, device: "a", set)
         try await zone.writeOutside("UPDATE notes SET text = 'other' WHERE id = 1")
         _ = try await zone.sync(at: 1, device: "a", refused)
@@ -106,8 +87,7 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all)
-    func `B8: a question is answered with the values of its device that were overruled`(
+    @Test(arguments: Store.all) func `B8: a question is answered with the values of its device that were overruled`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema, policies: ["notes": .lastWriter])
@@ -125,13 +105,11 @@ import TidemarkCore
         #expect(winner.object["overruled"] == nil)
     }
 
-    @Test(arguments: Store.all)
-    func `a verdict sent again by a new identity stands in its place, once`(store: Store)
+    @Test(arguments: Store.all) func `a verdict sent again by a new identity stands in its place, once`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
-        let set =
-            #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
+        let set = #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
         _ = try await zone.sync(at: 1, device: "a", set)
         try await zone.writeOutside("UPDATE notes SET text = 'other' WHERE id = 1")
         let answer = try await zone.sync(at: 1, device: "b", set)

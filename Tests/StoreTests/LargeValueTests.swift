@@ -21,51 +21,32 @@ import TidemarkCore
             + #"{"notes":{"create":["\#(key)"],"attributes":{"\#(key)":{"n":1,"body":\#(value)}}}}]}"#
     }
 
-    private static func blob(_ count: Int) -> String {
-        #"{"$blob":"\#(Data(count: count).base64EncodedString())"}"#
-    }
+    private static func blob(_ count: Int) -> String { #"{"$blob":"\#(Data(count: count).base64EncodedString())"}"# }
 
-    private static func text(_ count: Int) -> String {
-        "\"\(String(repeating: "x", count: count))\""
-    }
+    private static func text(_ count: Int) -> String { "\"\(String(repeating: "x", count: count))\"" }
 
     /// Strings of `count` bytes, written with escapes that are longer.
-    private static func escaped(_ count: Int) -> String {
-        "\"\(String(repeating: #"\n\u0007\""#, count: count / 3))\""
-    }
+    private static func escaped(_ count: Int) -> String { "\"\(String(repeating: #"\n\u0007\""#, count: count / 3))\"" }
 
-    @Test(arguments: Store.all)
-    func `Rule 9: a value beyond the limit is refused with its place, and changes nothing`(
+    @Test(arguments: Store.all) func `Rule 9: a value beyond the limit is refused with its place, and changes nothing`(
         store: Store
     ) async throws {
-        let zone = try await Zone(
-            store,
-            Self.schema,
-            limits: Self.limits
-        )
+        let zone = try await Zone(store, Self.schema, limits: Self.limits)
         let before = try await zone.content()
         for value in [Self.text(3_001), Self.escaped(3_003), Self.blob(3_001)] {
             let error = try #require(try await zone.refusal(of: Self.body(value)))
             #expect(error.code == .tooLarge)
-            #expect(
-                error.place
-                    == .init(changeSet: 1, table: "notes", key: #""a b""#, column: "body")
-            )
+            #expect(error.place == .init(changeSet: 1, table: "notes", key: #""a b""#, column: "body"))
             #expect(error.message.contains("at most 3000"))
             #expect(error.recovery == .permanent)
         }
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 9: a string that no value may have is refused wherever it stands`(
+    @Test(arguments: Store.all) func `Rule 9: a string that no value may have is refused wherever it stands`(
         store: Store
     ) async throws {
-        let zone = try await Zone(
-            store,
-            Self.schema,
-            limits: Self.limits
-        )
+        let zone = try await Zone(store, Self.schema, limits: Self.limits)
         let spaced = Self.body(Self.text(5_000), space: "\n ")
         let device = #"{"maxRevision":1,"device":\#(Self.text(5_000))}"#
         let key = Self.body("1", key: String(repeating: "k", count: 5_000))
@@ -76,16 +57,9 @@ import TidemarkCore
         #expect(try await zone.revision() == 1)
     }
 
-    @Test func `Rule 9: a value of exactly the limit is taken, however it is written`() async throws
-    {
-        let zone = try await Zone(
-            .embedded,
-            Self.schema,
-            limits: Self.limits
-        )
-        for (number, value) in [Self.text(3_000), Self.escaped(3_000), Self.blob(3_000)]
-            .enumerated()
-        {
+    @Test func `Rule 9: a value of exactly the limit is taken, however it is written`() async throws {
+        let zone = try await Zone(.embedded, Self.schema, limits: Self.limits)
+        for (number, value) in [Self.text(3_000), Self.escaped(3_000), Self.blob(3_000)].enumerated() {
             let answer = try await zone.sync(
                 #"{"maxRevision":1,"changeSets":[{"notes":{"create":["\#(number)"],"attributes":"#
                     + #"{"\#(number)":{"body":\#(value)}}}}]}"#
@@ -93,10 +67,9 @@ import TidemarkCore
             #expect(answer.maxRevision == number + 2)
         }
         #expect(
-            try await zone.column("SELECT length(CAST(body AS BLOB)) FROM notes WHERE id <> 'seed'")
-                == [
-                    "3000", "3000", "3000",
-                ]
+            try await zone.column("SELECT length(CAST(body AS BLOB)) FROM notes WHERE id <> 'seed'") == [
+                "3000", "3000", "3000",
+            ]
         )
     }
 }

@@ -27,15 +27,13 @@ import TidemarkSQLite
         let long = String(repeating: "ünï ☃ ", count: TextPieces.bytesTarget / 6)
         let notes = numbers.map { #""-\#($0)":{"text":"\#($0 == 7 ? long : "größer ☃ \($0)")"}"# }
         let tags = numbers.map { #""☃ \#($0)":{"colour":"'\#($0)'"}"# }
-        return
-            #"{"id":"\#(id)","notes":{"create":[\#(numbers.map { "-\($0)" }.joined(separator: ","))],"#
+        return #"{"id":"\#(id)","notes":{"create":[\#(numbers.map { "-\($0)" }.joined(separator: ","))],"#
             + #""attributes":{\#(notes.joined(separator: ","))}},"#
             + #""tags":{"create":[\#(numbers.map { #""☃ \#($0)""# }.joined(separator: ","))],"#
             + #""attributes":{\#(tags.joined(separator: ","))}}}"#
     }
 
-    private static let request =
-        #"{"maxRevision":1,"device":"a","changeSets":[\#(changeSet)]}"#
+    private static let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(changeSet)]}"#
 
     /// The attributes of all records in an answer, the way they are written to the tables.
     private static func rows(_ answer: [UInt8]) throws -> [String] {
@@ -47,15 +45,12 @@ import TidemarkSQLite
         }
     }
 
-    @Test(arguments: Store.all)
-    func `F4, rule 3: others and its author get every record of it, as often as they ask`(
+    @Test(arguments: Store.all) func `F4, rule 3: others and its author get every record of it, as often as they ask`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema(store))
         let first = try await zone.bytes(Self.request)
-        let kept = try await zone.column(
-            "SELECT id || ' ' || text FROM notes WHERE id > 1 ORDER BY id"
-        )
+        let kept = try await zone.column("SELECT id || ' ' || text FROM notes WHERE id > 1 ORDER BY id")
         #expect(kept.count == Self.count)
         if store == .embedded { #expect(try await zone.column(Self.pieces) == ["1"]) }
         #expect(try Self.rows(first) == kept)
@@ -63,12 +58,8 @@ import TidemarkSQLite
         let asked = try await zone.bytes(#"{"maxRevision":1,"device":"b"}"#)
         #expect(try Self.rows(asked) == kept)
         let tags = try #require(try Answer(asked).changeSets.first)
-        #expect(
-            tags.attributes("tags", "☃ \(Self.count)")?["colour"] as? String == "'\(Self.count)'"
-        )
-        let brought = try await zone.bytes(
-            #"{"maxRevision":1,"device":"c","changeSets":[{"notes":{"delete":[1]}}]}"#
-        )
+        #expect(tags.attributes("tags", "☃ \(Self.count)")?["colour"] as? String == "'\(Self.count)'")
+        let brought = try await zone.bytes(#"{"maxRevision":1,"device":"c","changeSets":[{"notes":{"delete":[1]}}]}"#)
         #expect(try Self.rows(brought) == kept)
         // The author, whose answer was lost: sent again, and asked for.
         #expect(try await zone.bytes(Self.request).count >= first.count)
@@ -78,9 +69,9 @@ import TidemarkSQLite
     }
 
     @Test(arguments: Store.all)
-    func `F4: a device that takes deltas is sent for one, its author too, whose copy is not made`(
-        store: Store
-    ) async throws {
+    func `F4: a device that takes deltas is sent for one, its author too, whose copy is not made`(store: Store)
+        async throws
+    {
         var limits = Limits.standard
         limits.deltaBytesMin = TextPieces.bytesTarget
         let zone = try await Zone(store, Self.schema(store), limits: limits)
@@ -88,15 +79,12 @@ import TidemarkSQLite
         let schema = try #require(try Answer(first).schema)
         if store == .embedded {
             // Whoever reads it, to make a copy of it, finds that it is no JSON.
-            try await zone.writeOutside(
-                "UPDATE tidemark_revision_rest SET text = printf('%.*c', length(text), 'x')"
-            )
+            try await zone.writeOutside("UPDATE tidemark_revision_rest SET text = printf('%.*c', length(text), 'x')")
         }
         for changeSets in ["", #"{"notes":{"delete":[1]}}"#] {
             for device in ["a", "b"] {
                 let refusal = try await zone.refusal(
-                    of:
-                        #"{"maxRevision":1,"device":"\#(device)","schema":"\#(schema)","delta":true,"#
+                    of: #"{"maxRevision":1,"device":"\#(device)","schema":"\#(schema)","delta":true,"#
                         + #""changeSets":[\#(changeSets)]}"#
                 )
                 #expect(refusal?.code == .snapshotRequired)
@@ -112,9 +100,7 @@ import TidemarkSQLite
         let zone = try await Zone(.embedded, Self.schema(.embedded), limits: limits)
         _ = try await zone.bytes(Self.request)
         #expect(try await zone.column(Self.pieces) == ["1"])
-        for number in 2...5 {
-            _ = try await zone.sync(at: Int64(number), #"{"notes":{"create":[-\#(number)]}}"#)
-        }
+        for number in 2...5 { _ = try await zone.sync(at: Int64(number), #"{"notes":{"create":[-\#(number)]}}"#) }
         #expect(try await zone.column("SELECT count(*) FROM tidemark_revision_rest") == ["0"])
     }
 }

@@ -41,9 +41,7 @@ import TidemarkSQLite
         var revision: Int64
         var fingerprint: Fingerprint
 
-        var tag: ZoneTag {
-            ZoneTag(epoch: epoch, schema: schema, revision: revision, fingerprint: fingerprint)
-        }
+        var tag: ZoneTag { ZoneTag(epoch: epoch, schema: schema, revision: revision, fingerprint: fingerprint) }
 
         /// The same, said in full.
         func request(_ device: String, _ members: String = "") -> String {
@@ -63,10 +61,9 @@ import TidemarkSQLite
         )
     }
 
-    @Test(arguments: Store.all)
-    func `whatever it misses, a device gets the bytes that it would get in full`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `whatever it misses, a device gets the bytes that it would get in full`(
+        store: Store
+    ) async throws {
         let zone = try await Self.zone(store, edits: 1)
         var states = [try await Self.state(of: zone, at: 2)]
         for number in 2...12 {
@@ -83,21 +80,15 @@ import TidemarkSQLite
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all)
-    func `D2: what was committed a moment ago is news, whoever wrote it`(store: Store) async throws
+    @Test(arguments: Store.all) func `D2: what was committed a moment ago is news, whoever wrote it`(store: Store)
+        async throws
     {
         let zone = try await Self.zone(store, edits: 1)
         for number in 2...6 {
             let state = try await Self.state(of: zone, at: try await zone.revision())
-            #expect(
-                try await zone.service.news(zone: "main", device: "b", since: state.tag) == .nothing
-            )
+            #expect(try await zone.service.news(zone: "main", device: "b", since: state.tag) == .nothing)
             if number.isMultiple(of: 2) {
-                _ = try await zone.sync(
-                    at: state.revision,
-                    device: "a",
-                    Self.edit("\(number)", number)
-                )
+                _ = try await zone.sync(at: state.revision, device: "a", Self.edit("\(number)", number))
             } else {
                 try await zone.writeOutside("UPDATE notes SET text = 'psql \(number)'")
             }
@@ -111,10 +102,9 @@ import TidemarkSQLite
         }
     }
 
-    @Test(arguments: Store.all)
-    func `rules 14, 17: another history, schema, revision or row is never up to date`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `rules 14, 17: another history, schema, revision or row is never up to date`(
+        store: Store
+    ) async throws {
         let zone = try await Self.zone(store, edits: 3)
         let right = try await Self.state(of: zone, at: 4)
         var wrong = Array(repeating: right, count: 6)
@@ -133,13 +123,12 @@ import TidemarkSQLite
             let tag = ZoneTag(revision: revision, hash: right.tag.hash)
             #expect(try await zone.service.news(zone: "main", device: "b", since: tag) == nil)
         }
-        #expect(
-            try await zone.service.news(zone: "main", device: "b", since: right.tag) == .nothing
-        )
+        #expect(try await zone.service.news(zone: "main", device: "b", since: right.tag) == .nothing)
     }
 
-    @Test(arguments: Store.all)
-    func `C3: tables that were altered a moment ago are not up to date`(store: Store) async throws {
+    @Test(arguments: Store.all) func `C3: tables that were altered a moment ago are not up to date`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store, edits: 2)
         let state = try await Self.state(of: zone, at: 3)
         try await zone.writeOutside("ALTER TABLE notes ADD COLUMN colour TEXT")
@@ -150,28 +139,23 @@ import TidemarkSQLite
         #expect(try await zone.service.news(zone: "main", device: "b", since: now.tag) == .nothing)
     }
 
-    @Test(arguments: Store.all)
-    func `B8: a device for which a note waits has to ask in full, until it has it`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `B8: a device for which a note waits has to ask in full, until it has it`(
+        store: Store
+    ) async throws {
         let zone = try await Self.zone(store, edits: 1, policies: ["notes": .lastWriter])
         _ = try await zone.sync(at: 1, device: "b", Self.edit("mine", 90))
         let state = try await Self.state(of: zone, at: 3)
         #expect(try await zone.service.news(zone: "main", device: "a", since: state.tag) == nil)
-        #expect(
-            try await zone.service.news(zone: "main", device: "c", since: state.tag) == .nothing
-        )
+        #expect(try await zone.service.news(zone: "main", device: "c", since: state.tag) == .nothing)
         let answer = try await zone.sync(state.request("a"))
         #expect((answer.object["overruled"] as? [Any])?.count == 1)
         #expect(try await zone.service.news(zone: "main", device: "a", since: state.tag) == nil)
         _ = try await zone.sync(state.request("a", #","overruled":1"#))
-        #expect(
-            try await zone.service.news(zone: "main", device: "a", since: state.tag) == .nothing
-        )
+        #expect(try await zone.service.news(zone: "main", device: "a", since: state.tag) == .nothing)
     }
 
-    @Test(arguments: Store.all)
-    func `case 33: a copy that misses its own revision hears so in full`(store: Store) async throws
+    @Test(arguments: Store.all) func `case 33: a copy that misses its own revision hears so in full`(store: Store)
+        async throws
     {
         let zone = try await Self.zone(store, edits: 1)
         let state = try await Self.state(of: zone, at: 2)
@@ -182,10 +166,9 @@ import TidemarkSQLite
         #expect(other != nil && other != .nothing)
     }
 
-    @Test(arguments: Store.all)
-    func `a device that is far behind, or behind the horizon, has to ask in full`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `a device that is far behind, or behind the horizon, has to ask in full`(
+        store: Store
+    ) async throws {
         var limits = Limits.standard
         limits.revisionsPerAnswerMax = 4
         limits.revisionsKept = 8
@@ -203,8 +186,7 @@ import TidemarkSQLite
         }
     }
 
-    @Test(arguments: Store.all)
-    func `a zone that is not there is said not to be there`(store: Store) async throws {
+    @Test(arguments: Store.all) func `a zone that is not there is said not to be there`(store: Store) async throws {
         let zone = try await Self.zone(store, edits: 1)
         let state = try await Self.state(of: zone, at: 2)
         let error = await #expect(throws: TidemarkError.self) {

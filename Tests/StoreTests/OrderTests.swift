@@ -34,25 +34,18 @@ import TidemarkCore
         }
     }
 
-    @Test(arguments: Store.all)
-    func `A6 A7 Rule 6: eight writers on one counter lose no increment and leave no gap`(
+    @Test(arguments: Store.all) func `A6 A7 Rule 6: eight writers on one counter lose no increment and leave no gap`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for writer in 0..<8 {
-                group.addTask { try await Self.increment(zone, writer: writer, count: 12) }
-            }
+            for writer in 0..<8 { group.addTask { try await Self.increment(zone, writer: writer, count: 12) } }
             try await group.waitForAll()
         }
         // The counter was read after the revision was: only an edit of the newest can be taken.
         #expect(try await zone.column("SELECT n FROM counters") == ["96"])
         #expect(try await zone.column("SELECT count(*) FROM notes") == ["96"])
-        let revisions = try await zone.column(
-            "SELECT revision FROM tidemark_revision ORDER BY revision"
-        )
+        let revisions = try await zone.column("SELECT revision FROM tidemark_revision ORDER BY revision")
         #expect(revisions == (2...97).map(String.init))
         #expect(try await zone.revision() == 97)
         let kept = try await zone.column("SELECT count(DISTINCT writer || '-' || n) FROM notes")
@@ -60,10 +53,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, [1, 2, 3])
-    func `A5 E2 Rule 6: pages of any size skip and repeat nothing while others write`(
-        store: Store,
-        limit: Int
-    )
+    func `A5 E2 Rule 6: pages of any size skip and repeat nothing while others write`(store: Store, limit: Int)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -73,9 +63,7 @@ import TidemarkCore
         var isMore = true
         while isMore {
             if revision < 8 { _ = try await zone.sync(at: 1, Self.note(revision)) }
-            let answer = try await zone.sync(
-                #"{"maxRevision":\#(revision),"limit":\#(limit)}"#
-            )
+            let answer = try await zone.sync(#"{"maxRevision":\#(revision),"limit":\#(limit)}"#)
             #expect(answer.changeSets.count <= limit)
             seen += answer.revisions
             revision = try #require(answer.maxRevision)
@@ -91,12 +79,9 @@ import TidemarkCore
         #"{"notes":{"create":[-1],"attributes":{"-1":{"writer":0,"n":\#(n)}}}}"#
     }
 
-    @Test(arguments: Store.all)
-    func `A5: a device far behind gets its own change set in its turn, conflicts at once`(
+    @Test(arguments: Store.all) func `A5: a device far behind gets its own change set in its turn, conflicts at once`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE counters SET n = 5")
         for n in 0..<4 { _ = try await zone.sync(at: 1, Self.note(n)) }
@@ -125,10 +110,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `Rule 1: a record seen at a revision still to come counts as seen now, not for ever`(
-        store: Store
-    )
-        async throws
+    func `Rule 1: a record seen at a revision still to come counts as seen now, not for ever`(store: Store) async throws
     {
         let zone = try await Zone(store, Self.schema)
         for n in 1...3 { try await zone.writeOutside("UPDATE counters SET n = \(n)") }
@@ -141,9 +123,9 @@ import TidemarkCore
         #expect(try await zone.column("SELECT n FROM counters") == ["3"])
     }
 
-    @Test(arguments: Store.all) func `Rule 2 18: two records swap a unique value in one change set`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `Rule 2 18: two records swap a unique value in one change set`(store: Store)
+        async throws
+    {
         let zone = try await Zone(
             store,
             """
@@ -158,14 +140,9 @@ import TidemarkCore
             """#
         )
         #expect(swap.changeSets.first?.isConflict == false)
-        #expect(
-            try await zone.column("SELECT number FROM seats ORDER BY id") == ["20", "10", "30"]
-        )
+        #expect(try await zone.column("SELECT number FROM seats ORDER BY id") == ["20", "10", "30"])
         // The loser sees who holds the value.
-        let taken = try await zone.sync(
-            at: 2,
-            #"{"seats":{"create":[-1],"attributes":{"-1":{"number":30}}}}"#
-        )
+        let taken = try await zone.sync(at: 2, #"{"seats":{"create":[-1],"attributes":{"-1":{"number":30}}}}"#)
         let set = try #require(taken.changeSets.first)
         #expect(set.rules == ["unique"])
         #expect(set.attributes("seats", "3")?["number"] as? Int == 30)
@@ -173,8 +150,7 @@ import TidemarkCore
         #expect(taken.maxRevision == 2)
     }
 
-    @Test(arguments: Store.all)
-    func `rule 18: whoever holds several wanted values is listed in the order of the keys`(
+    @Test(arguments: Store.all) func `rule 18: whoever holds several wanted values is listed in the order of the keys`(
         store: Store
     ) async throws {
         let zone = try await Zone(

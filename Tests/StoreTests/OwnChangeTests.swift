@@ -27,9 +27,7 @@ import TidemarkCore
 
     /// What the author does to the note, or the setting, last.
     private static let lastEdits = [edit(#""text":"of d, again""#), #"{"note":{"delete":[1]}}"#]
-    private static let lastColours = [
-        colour("update", #""value":"green""#), #"{"setting":{"delete":["colour"]}}"#,
-    ]
+    private static let lastColours = [colour("update", #""value":"green""#), #"{"setting":{"delete":["colour"]}}"#]
 
     /// Whom a value was lost by, with the values.
     private static func lost(_ zone: Zone) async throws -> [String] {
@@ -41,10 +39,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, lastEdits)
-    func `B8: who has lost a value is not told to have lost the value that it was lost to`(
-        store: Store,
-        last: String
-    ) async throws {
+    func `B8: who has lost a value is not told to have lost the value that it was lost to`(store: Store, last: String)
+        async throws
+    {
         let zone = try await Self.zone(store)
         _ = try await zone.sync(at: 1, device: "e", Self.edit(#""text":"of e""#))
         let answer = try await zone.sync(at: 1, device: "d", Self.edit(#""text":"of d""#), last)
@@ -54,10 +51,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, lastColours)
-    func `B11: who has made a setting that was there can change it again without a conflict`(
-        store: Store,
-        last: String
-    ) async throws {
+    func `B11: who has made a setting that was there can change it again without a conflict`(store: Store, last: String)
+        async throws
+    {
         let zone = try await Self.zone(store)
         let red = #""value":"red","size":1"#
         let blue = #""value":"blue","size":2"#
@@ -70,9 +66,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `B11: of a setting that two have made, a value is kept that only the later edit replaces`(
-        store: Store
-    ) async throws {
+    func `B11: of a setting that two have made, a value is kept that only the later edit replaces`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store)
         let red = #""value":"red","size":1"#
         let blue = #""value":"blue","size":1"#
@@ -88,17 +84,14 @@ import TidemarkCore
         #expect(try await Self.lost(zone) == [#"e {"size":1}"#, #"e {"value":"red"}"#])
     }
 
-    @Test(arguments: Store.all)
-    func `a later deletion goes through although the column that others changed is gone`(
+    @Test(arguments: Store.all) func `a later deletion goes through although the column that others changed is gone`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store)
         _ = try await zone.sync(at: 1, device: "e", Self.edit(#""done":0"#))
         // Nobody declares the rename, so for the embedded store the column is gone.
         try await zone.writeOutside(
-            store == .postgres
-                ? "ALTER TABLE note DROP COLUMN done"
-                : "ALTER TABLE note RENAME COLUMN done TO flag"
+            store == .postgres ? "ALTER TABLE note DROP COLUMN done" : "ALTER TABLE note RENAME COLUMN done TO flag"
         )
         let answer = try await zone.sync(at: 1, device: "d", #"{"note":{"delete":[1]}}"#)
         #expect(!answer.changeSets.map(\.isConflict).contains(true))

@@ -10,37 +10,25 @@ import TidemarkCore
         INSERT INTO notes VALUES (1, 'first');
         """
 
-    private static func id(_ number: Int) -> String {
-        "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
-    }
+    private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))" }
 
     private static func edit(_ text: String, _ number: Int) -> String {
         #"{"id":"\#(id(number))","notes":{"update":[1],"attributes":{"1":{"text":"\#(text)"}}}}"#
     }
 
-    private static func pull(
-        _ revision: Int64,
-        device: String = "b",
-        _ members: String = ""
-    ) -> String {
+    private static func pull(_ revision: Int64, device: String = "b", _ members: String = "") -> String {
         #"{"maxRevision":\#(revision),"device":"\#(device)","settled":true\#(members)}"#
     }
 
     /// Sends requests as a person would who types them, and then asks from there.
-    private static func zone(
-        _ store: Store,
-        edits: Int,
-        policies: [String: ConflictPolicy] = [:]
-    ) async throws -> Zone {
+    private static func zone(_ store: Store, edits: Int, policies: [String: ConflictPolicy] = [:]) async throws -> Zone
+    {
         let zone = try await Zone(store, schema, policies: policies)
-        for number in 1...edits {
-            _ = try await zone.sync(at: Int64(number), device: "a", edit("\(number)", number))
-        }
+        for number in 1...edits { _ = try await zone.sync(at: Int64(number), device: "a", edit("\(number)", number)) }
         return zone
     }
 
-    @Test(arguments: Store.all)
-    func `a device that is behind by any number of revisions gets just these`(store: Store)
+    @Test(arguments: Store.all) func `a device that is behind by any number of revisions gets just these`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store, edits: 20)
@@ -51,10 +39,9 @@ import TidemarkCore
         }
     }
 
-    @Test(arguments: Store.all)
-    func `D2: what was committed a moment ago is in the next answer, whoever wrote it`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `D2: what was committed a moment ago is in the next answer, whoever wrote it`(
+        store: Store
+    ) async throws {
         let zone = try await Self.zone(store, edits: 1)
         #expect(try await zone.sync(Self.pull(2)).maxRevision == 2)
         for number in 2...10 {
@@ -65,8 +52,8 @@ import TidemarkCore
         }
     }
 
-    @Test(arguments: Store.all)
-    func `C3: tables that were altered meanwhile are in the next answer`(store: Store) async throws
+    @Test(arguments: Store.all) func `C3: tables that were altered meanwhile are in the next answer`(store: Store)
+        async throws
     {
         let zone = try await Self.zone(store, edits: 2)
         let before = try await zone.sync(Self.pull(1))
@@ -76,10 +63,9 @@ import TidemarkCore
         #expect(after.maxRevision == before.maxRevision)
     }
 
-    @Test(arguments: Store.all)
-    func `case 33: a settled device that has not seen its own revision is a copy`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `case 33: a settled device that has not seen its own revision is a copy`(
+        store: Store
+    ) async throws {
         let zone = try await Self.zone(store, edits: 5)
         for revision: Int64 in [1, 5] {
             let refusal = try await zone.refusal(of: Self.pull(revision, device: "a"))
@@ -89,10 +75,9 @@ import TidemarkCore
         #expect(try await zone.refusal(of: Self.pull(1, device: "A")) == nil)
     }
 
-    @Test(arguments: Store.all)
-    func `B8: a note that waits for a device is told, and forgotten when it has it`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `B8: a note that waits for a device is told, and forgotten when it has it`(
+        store: Store
+    ) async throws {
         let zone = try await Self.zone(store, edits: 1, policies: ["notes": .lastWriter])
         _ = try await zone.sync(at: 1, device: "b", Self.edit("mine", 90))
         let note = #""overruled":[{"number":1,"#
@@ -105,15 +90,12 @@ import TidemarkCore
         #expect(try await zone.column("SELECT count(*) FROM tidemark_overruled") == ["0"])
     }
 
-    @Test(arguments: Store.all)
-    func `rule 17: a device with other rows is told so from wherever it asks`(store: Store)
+    @Test(arguments: Store.all) func `rule 17: a device with other rows is told so from wherever it asks`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store, edits: 5)
         // From here on every revision has a fingerprint.
-        let print = try #require(
-            try await zone.sync(Self.pull(6)).object["fingerprint"] as? String
-        )
+        let print = try #require(try await zone.sync(Self.pull(6)).object["fingerprint"] as? String)
         _ = try await zone.sync(at: 6, device: "a", Self.edit("x", 20))
         let right = Self.pull(6, device: "b", #","fingerprint":"\#(print)""#)
         let wrong = Self.pull(6, device: "b", #","fingerprint":"\#(String(print.reversed()))""#)
@@ -125,11 +107,10 @@ import TidemarkCore
         arguments: Store.all,
         [
             #","changeSets":[{"notes":{"delete":[1]}}]"#,
-            #","lap":{"last":null,"open":[],"next":"6f6d3a4e-0000-4000-8000-000000000001"}"#,
-            #","recall":[]"#, #","settled":true"#,
+            #","lap":{"last":null,"open":[],"next":"6f6d3a4e-0000-4000-8000-000000000001"}"#, #","recall":[]"#,
+            #","settled":true"#,
         ]
-    )
-    func `rule 9: a settled device brings nothing`(store: Store, members: String) async throws {
+    ) func `rule 9: a settled device brings nothing`(store: Store, members: String) async throws {
         let zone = try await Self.zone(store, edits: 1)
         let before = try await zone.content()
         let refusal = try await zone.refusal(of: Self.pull(2, device: "b", members))

@@ -7,16 +7,14 @@ import TidemarkTestSupport
 @Suite(.serialized) struct RequestFuzzTests {
     /// What stands in for a token.
     private static let tokens = [
-        "null", "true", "false", "0", "-0", "-1", "-10", "749", "1.5", "1e3", "1e999",
-        "9223372036854775807", "-9223372036854775808", "9223372036854775808", "[]", "{}", "[[]]",
-        "[-10]", #"{"a":1}"#, #""""#, #""-10""#, #""update""#, #""attributes""#, #""types""#,
-        #""id""#, #""after""#, #""revision""#, #""__oldId__""#, #""screens""#, #""\u0000""#,
-        #""\ud800""#, #"{"$blob":"AA=="}"#, #"{"$real":"Infinity"}"#,
+        "null", "true", "false", "0", "-0", "-1", "-10", "749", "1.5", "1e3", "1e999", "9223372036854775807",
+        "-9223372036854775808", "9223372036854775808", "[]", "{}", "[[]]", "[-10]", #"{"a":1}"#, #""""#, #""-10""#,
+        #""update""#, #""attributes""#, #""types""#, #""id""#, #""after""#, #""revision""#, #""__oldId__""#,
+        #""screens""#, #""\u0000""#, #""\ud800""#, #"{"$blob":"AA=="}"#, #"{"$real":"Infinity"}"#,
         #""'; DROP TABLE screens; --""#,
     ]
 
-    @Test(arguments: Store.all)
-    func `Rule 9: mutations of the article's request find no defect`(store: Store)
+    @Test(arguments: Store.all) func `Rule 9: mutations of the article's request find no defect`(store: Store)
         async throws
     {
         let zone = try await ArticleZone.make(store)
@@ -29,15 +27,12 @@ import TidemarkTestSupport
         for round in 0..<rounds {
             let body =
                 round.isMultiple(of: 2)
-                ? Self.bytewise(Array(original.utf8), using: &random)
-                : Self.tokenwise(parts, using: &random)
+                ? Self.bytewise(Array(original.utf8), using: &random) : Self.tokenwise(parts, using: &random)
             do {
                 let answer = try await zone.service.sync(zone: "main", body: body)
                 _ = try Answer(answer)
                 answered += 1
-            } catch is TidemarkError {
-                refused += 1
-            } catch {
+            } catch is TidemarkError { refused += 1 } catch {
                 let text = String(decoding: body, as: UTF8.self)
                 Issue.record("round \(round) ended in a defect: \(error)\n\(text)")
             }
@@ -57,10 +52,7 @@ import TidemarkTestSupport
     }
 
     /// One to four bytes changed, removed, doubled or added, or the end cut off.
-    private static func bytewise(
-        _ body: [UInt8],
-        using random: inout SeededGenerator
-    ) -> [UInt8] {
+    private static func bytewise(_ body: [UInt8], using random: inout SeededGenerator) -> [UInt8] {
         var body = body
         for _ in 0..<Int.random(in: 1...4, using: &random) where !body.isEmpty {
             let place = body.indices.randomElement(using: &random) ?? 0
@@ -78,10 +70,7 @@ import TidemarkTestSupport
     }
 
     /// One to three tokens replaced, swapped, removed or doubled.
-    private static func tokenwise(
-        _ tokens: [String],
-        using random: inout SeededGenerator
-    ) -> [UInt8] {
+    private static func tokenwise(_ tokens: [String], using random: inout SeededGenerator) -> [UInt8] {
         var tokens = tokens
         for _ in 0..<Int.random(in: 1...3, using: &random) {
             let place = tokens.indices.randomElement(using: &random) ?? 0

@@ -11,9 +11,7 @@ import TidemarkCore
         INSERT INTO notes VALUES (1, 'first');
         """
 
-    private static func id(_ number: Int) -> String {
-        "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
-    }
+    private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))" }
 
     private static func create(_ number: Int, text: String = "new", after: Int? = nil) -> String {
         let after = after.map { #""after":"\#(id($0))","# } ?? ""
@@ -34,8 +32,7 @@ import TidemarkCore
         return String(text[start...(try #require(end))])
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 3: a change set sent again gets the same bytes, however late`(store: Store)
+    @Test(arguments: Store.all) func `Rule 3: a change set sent again gets the same bytes, however late`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -61,12 +58,9 @@ import TidemarkCore
         #expect(try Answer(answer).maxRevision == 5)
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 3: what a device missed of its own is the same bytes as the first answer`(
+    @Test(arguments: Store.all) func `Rule 3: what a device missed of its own is the same bytes as the first answer`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1))]}"#
         let first = try Self.slice(1, of: try await zone.bytes(request))
@@ -83,12 +77,9 @@ import TidemarkCore
         #expect(!others.contains("__oldId__"))
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 3: a conflict sent again gets the same bytes, although the truth moved on`(
+    @Test(arguments: Store.all) func `Rule 3: a conflict sent again gets the same bytes, although the truth moved on`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE notes SET text = 'theirs'")
         let request =
@@ -101,24 +92,17 @@ import TidemarkCore
         #expect(try await zone.column("SELECT text FROM notes") == ["theirs again"])
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 13: an id with another content is refused, whoever sends it`(store: Store)
+    @Test(arguments: Store.all) func `Rule 13: an id with another content is refused, whoever sends it`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(at: 1, device: "a", Self.create(1))
         let before = try await zone.content()
-        let upper = Self.create(1, text: "other").replacingOccurrences(
-            of: Self.id(1),
-            with: Self.id(1).uppercased()
-        )
+        let upper = Self.create(1, text: "other").replacingOccurrences(of: Self.id(1), with: Self.id(1).uppercased())
         for (device, set) in [
-            ("a", Self.create(1, text: "other")), ("a", upper), ("b", upper),
-            ("a", #"{"id":"\#(Self.id(1))"}"#),
+            ("a", Self.create(1, text: "other")), ("a", upper), ("b", upper), ("a", #"{"id":"\#(Self.id(1))"}"#),
         ] {
-            let refusal = try await zone.refusal(
-                of: #"{"maxRevision":2,"device":"\#(device)","changeSets":[\#(set)]}"#
-            )
+            let refusal = try await zone.refusal(of: #"{"maxRevision":2,"device":"\#(device)","changeSets":[\#(set)]}"#)
             #expect(refusal?.code == .changeSetIdReused, "\(device) \(set)")
             #expect(refusal?.place.id == Self.id(1))
             #expect(refusal?.recovery == .permanent)
@@ -126,13 +110,11 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 3: forty copies of one request at the same time are one revision`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `Rule 3: forty copies of one request at the same time are one revision`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
-        let request =
-            #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1)),\#(Self.create(2))]}"#
+        let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1)),\#(Self.create(2))]}"#
         let answers = try await withThrowingTaskGroup(of: [UInt8].self) { group in
             for _ in 0..<40 { group.addTask { try await zone.bytes(request) } }
             return try await group.reduce(into: Set<[UInt8]>()) { $0.insert($1) }
@@ -142,12 +124,9 @@ import TidemarkCore
         #expect(try await zone.revision() == 3)
     }
 
-    @Test(arguments: Store.all)
-    func `C4 Rule 5: a change set after one that never arrived is refused and names it`(
+    @Test(arguments: Store.all) func `C4 Rule 5: a change set after one that never arrived is refused and names it`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         let before = try await zone.content()
         let refusal = try await zone.refusal(
@@ -163,18 +142,14 @@ import TidemarkCore
         #expect(answer.revisions == [2, 3])
     }
 
-    @Test(arguments: Store.all)
-    func `Rule 5 11: what depends on a refused change set is a conflict, the rest commits`(
+    @Test(arguments: Store.all) func `Rule 5 11: what depends on a refused change set is a conflict, the rest commits`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE notes SET text = 'theirs'")
         _ = try await zone.sync(at: 1)
         let stale =
-            #"{"id":"\#(Self.id(1))","notes":{"update":[1],"#
-            + #""attributes":{"1":{"text":"mine","revision":1}}}}"#
+            #"{"id":"\#(Self.id(1))","notes":{"update":[1],"# + #""attributes":{"1":{"text":"mine","revision":1}}}}"#
         let answer = try await zone.sync(
             at: 2,
             device: "a",
@@ -192,12 +167,9 @@ import TidemarkCore
         #expect(try await zone.column("SELECT count(*) FROM notes") == ["2"])
     }
 
-    @Test(arguments: Store.all)
-    func `A6 Rule 5: a device edits its own record again without waiting for the answer`(
+    @Test(arguments: Store.all) func `A6 Rule 5: a device edits its own record again without waiting for the answer`(
         store: Store
-    )
-        async throws
-    {
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         let edit = { (number: Int, text: String, after: String) in
             #"{"id":"\#(Self.id(number))",\#(after)"notes":{"update":[1],"#

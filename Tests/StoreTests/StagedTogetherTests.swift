@@ -14,9 +14,7 @@ import TidemarkServer
         INSERT INTO teams VALUES (1, 'first');
         """
 
-    private static func id(_ number: Int) -> String {
-        "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))"
-    }
+    private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))" }
 
     private static func request(_ device: Int, at revision: Int = 1, _ sets: String...) -> String {
         #"{"maxRevision":\#(revision),"device":"\#(device)","changeSets":[\#(sets.joined(separator: ","))]}"#
@@ -38,28 +36,16 @@ import TidemarkServer
 
     /// What several devices send at once: all the same temporary ids, and whatever else there is.
     private static let bodies = [
-        request(1, team(10, "one")),
-        request(2, team(20, "two"), player(21, of: -1, "second of two")),
+        request(1, team(10, "one")), request(2, team(20, "two"), player(21, of: -1, "second of two")),
         // White space, an escape and a character beyond the first plane.
-        request(3, team(30, #"thr\u00e9e \ud83c\udfd0"#)).replacing(",", with: " ,\n "),
-        #"{"maxRevision":1}"#,
+        request(3, team(30, #"thr\u00e9e \ud83c\udfd0"#)).replacing(",", with: " ,\n "), #"{"maxRevision":1}"#,
         // Another device's temporary id is nobody's here.
-        request(4, player(41, of: -1, "of no team")),
-        request(5, team(50, "five"), player(51, of: -1, "")),
-        #"{"maxRevision":1,"device":"6","changeSets":[{"nothings":{"create":[-1]}}]}"#,
-        request(7, team(70, "one")),
-        request(
-            8,
-            #"{"id":"\#(id(80))","teams":{"update":[1],"attributes":{"1":{"name":"\#(long)"}}}}"#
-        ),
-        request(
-            9,
-            #"{"id":"\#(id(90))","teams":{"update":[1],"attributes":{"1":{"name":"late"}}}}"#
-        ),
-        request(2, player(22, of: -1, "third of two")),
-        request(1, team(10, "one")),
-        request(11, #"{"id":"\#(id(110))","after":"\#(id(111))","teams":{"update":[1]}}"#),
-        request(12, "[]"),
+        request(4, player(41, of: -1, "of no team")), request(5, team(50, "five"), player(51, of: -1, "")),
+        #"{"maxRevision":1,"device":"6","changeSets":[{"nothings":{"create":[-1]}}]}"#, request(7, team(70, "one")),
+        request(8, #"{"id":"\#(id(80))","teams":{"update":[1],"attributes":{"1":{"name":"\#(long)"}}}}"#),
+        request(9, #"{"id":"\#(id(90))","teams":{"update":[1],"attributes":{"1":{"name":"late"}}}}"#),
+        request(2, player(22, of: -1, "third of two")), request(1, team(10, "one")),
+        request(11, #"{"id":"\#(id(110))","after":"\#(id(111))","teams":{"update":[1]}}"#), request(12, "[]"),
     ]
 
     private static func zone(_ store: Store) async throws -> Zone {
@@ -76,19 +62,16 @@ import TidemarkServer
     private static func alone(_ bodies: [String], in zone: Zone) async throws -> [String] {
         var answers: [String] = []
         for body in bodies {
-            do {
-                answers.append(told(.success(try await zone.bytes(body))))
-            } catch let error as TidemarkError {
+            do { answers.append(told(.success(try await zone.bytes(body)))) } catch let error as TidemarkError {
                 answers.append(told(.failure(error)))
             }
         }
         return answers
     }
 
-    @Test(arguments: Store.all)
-    func `rule 2: a group is answered what each of it would have been answered alone`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `rule 2: a group is answered what each of it would have been answered alone`(
+        store: Store
+    ) async throws {
         let crowd = try await Self.zone(store)
         let line = try await Self.zone(store)
         let alone = try await Self.alone(Self.bodies, in: line)
@@ -99,8 +82,9 @@ import TidemarkServer
     }
 
     /// Nothing is wrong with the bodies here, so that they are staged together.
-    @Test(arguments: Store.all)
-    func `A3: devices of one group have temporary ids of their own`(store: Store) async throws {
+    @Test(arguments: Store.all) func `A3: devices of one group have temporary ids of their own`(store: Store)
+        async throws
+    {
         let bodies = [0, 1, 2, 3, 4, 5, 7, 10, 11].map { Self.bodies[$0] }
         let crowd = try await Self.zone(store)
         let line = try await Self.zone(store)
@@ -109,21 +93,18 @@ import TidemarkServer
         #expect(try await crowd.content() == line.content())
         #expect(alone[4].contains("unknownTemporaryId"))
         #expect(alone[5].contains("change set 1"))
-        let pairs =
-            "SELECT t.name || ': ' || p.name FROM teams AS t JOIN players AS p ON p.team = t.id ORDER BY 1"
+        let pairs = "SELECT t.name || ': ' || p.name FROM teams AS t JOIN players AS p ON p.team = t.id ORDER BY 1"
         #expect(
             try await crowd.column(pairs) == [
-                "one: one's", "thrée 🏐: thrée 🏐's", "two: second of two", "two: third of two",
-                "two: two's",
+                "one: one's", "thrée 🏐: thrée 🏐's", "two: second of two", "two: third of two", "two: two's",
             ]
         )
     }
 
     /// Long lists are taken out of a body that is staged by itself, and are not in a group.
-    @Test(arguments: Store.all)
-    func `rule 3: a request that came alone is known when it comes again in a group`(store: Store)
-        async throws
-    {
+    @Test(arguments: Store.all) func `rule 3: a request that came alone is known when it comes again in a group`(
+        store: Store
+    ) async throws {
         let ids = (1...60).map { "-\($0)" }
         let attributes = ids.map { #""\#($0)":{"name":"caf\u00e9 \/ \#($0)"}"# }
         let body = Self.request(

@@ -21,21 +21,12 @@ import TidemarkCore
     /// The zone in which somebody has changed instance 320, in the middle of the tree.
     private static func zone(_ store: Store) async throws -> Zone {
         let zone = try await Zone(store, schema)
-        _ = try await zone.sync(
-            at: 1,
-            #"{"instances":{"update":[320],"attributes":{"320":{"comment":"kept"}}}}"#
-        )
+        _ = try await zone.sync(at: 1, #"{"instances":{"update":[320],"attributes":{"320":{"comment":"kept"}}}}"#)
         return zone
     }
 
-    private static func truth(
-        _ zone: Zone,
-        _ set: String,
-        _ members: String = ""
-    ) async throws -> [String: [Int]] {
-        let answer = try await zone.sync(
-            #"{"maxRevision":1,\#(members)"changeSets":[\#(set)]}"#
-        )
+    private static func truth(_ zone: Zone, _ set: String, _ members: String = "") async throws -> [String: [Int]] {
+        let answer = try await zone.sync(#"{"maxRevision":1,\#(members)"changeSets":[\#(set)]}"#)
         let refused = try #require(answer.changeSets.last)
         #expect(refused.isConflict == true)
         return ["players", "screens", "instances", "items"].reduce(into: [:]) { records, table in
@@ -48,24 +39,19 @@ import TidemarkCore
         "players": [100], "screens": [749], "instances": [320, 321], "items": [410, 411, 412, 413],
     ]
 
-    @Test(arguments: Store.all)
-    func `A8: the truth goes on below the record that is the reason of the refusal`(
+    @Test(arguments: Store.all) func `A8: the truth goes on below the record that is the reason of the refusal`(
         store: Store
-    ) async throws {
-        #expect(try await Self.truth(Self.zone(store), Self.deletion) == Self.tree)
-    }
+    ) async throws { #expect(try await Self.truth(Self.zone(store), Self.deletion) == Self.tree) }
 
     @Test(arguments: Store.all, ["321", "320"])
-    func `A8: the truth goes on below a record that the refused set updates itself`(
-        store: Store,
-        updated: String
-    ) async throws {
+    func `A8: the truth goes on below a record that the refused set updates itself`(store: Store, updated: String)
+        async throws
+    {
         let set = #"{"players":{"delete":[100]},"instances":{"update":[\#(updated)]}}"#
         #expect(try await Self.truth(Self.zone(store), set) == Self.tree)
     }
 
-    @Test(arguments: Store.all)
-    func `a client that wants no related records gets those of the set and of the reasons`(
+    @Test(arguments: Store.all) func `a client that wants no related records gets those of the set and of the reasons`(
         store: Store
     ) async throws {
         for members in [#""related":0,"#, #""answer":"verdicts","#] {
@@ -78,9 +64,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, ["-1", #""0""#, "true", "1.5"])
-    func `a number of related records that is none is refused`(store: Store, related: String)
-        async throws
-    {
+    func `a number of related records that is none is refused`(store: Store, related: String) async throws {
         let zone = try await Self.zone(store)
         let error = try await zone.refusal(
             of: #"{"maxRevision":1,"related":\#(related),"changeSets":[\#(Self.deletion)]}"#

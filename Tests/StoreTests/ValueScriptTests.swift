@@ -8,33 +8,18 @@ import TidemarkTestSupport
 /// keys of every type that both have, in scripts made from a seed.
 @Suite(.serialized) struct ValueScriptTests {
     /// `TIDEMARK_DIFFERENTIAL_SEEDS=1000` compares more.
-    private static let scripts = UInt64(
-        Effort.count("TIDEMARK_DIFFERENTIAL_SEEDS", short: 3, long: 12)
-    )
+    private static let scripts = UInt64(Effort.count("TIDEMARK_DIFFERENTIAL_SEEDS", short: 3, long: 12))
 
     @Test(arguments: 1...ValueScriptTests.scripts)
-    func `A9: scripts with values of many types are answered alike, byte for byte`(seed: UInt64)
-        async throws
-    {
+    func `A9: scripts with values of many types are answered alike, byte for byte`(seed: UInt64) async throws {
         var script = ValueScript(seed)
-        let policies: [String: ConflictPolicy] =
-            [[:], ["thing": .columns], ["thing": .lastWriter], ["thing": .latest]][Int(seed % 4)]
+        let policies: [String: ConflictPolicy] = [
+            [:], ["thing": .columns], ["thing": .lastWriter], ["thing": .latest],
+        ][Int(seed % 4)]
         let epoch = try #require(UUID(uuidString: "6f6d3a4e-0000-4000-8000-0000000000aa"))
         let now: @Sendable () -> Int64 = { 1_767_312_000_000 }
-        let embedded = try await Zone(
-            .embedded,
-            ValueScript.schema,
-            policies: policies,
-            epoch: epoch,
-            now: now
-        )
-        let postgres = try await Zone(
-            .postgres,
-            ValueScript.schema,
-            policies: policies,
-            epoch: epoch,
-            now: now
-        )
+        let embedded = try await Zone(.embedded, ValueScript.schema, policies: policies, epoch: epoch, now: now)
+        let postgres = try await Zone(.postgres, ValueScript.schema, policies: policies, epoch: epoch, now: now)
         try await postgres.database?.dropIdentities()
         var answered = 0
         var conflicts = 0
@@ -57,9 +42,7 @@ import TidemarkTestSupport
     }
 
     private static func answer(_ zone: Zone, _ request: String) async throws -> String {
-        do {
-            return String(decoding: try await zone.bytes(request), as: UTF8.self)
-        } catch let error as TidemarkError {
+        do { return String(decoding: try await zone.bytes(request), as: UTF8.self) } catch let error as TidemarkError {
             return "refused: \(error)"
         }
     }
@@ -83,28 +66,24 @@ private struct ValueScript {
         "0", "1", "-1", "7", "9223372036854775807", "-9223372036854775808", "4503599627370496",
     ]
     private static let reals = [
-        "0.1", "-0.0", "1e300", "1e-320", "5e-324", "2", "123456789012345680.0", "1e15", "1e16",
-        "0.30000000000000004", #"{"$real":"Infinity"}"#, "1e22", "1.5e-7",
-        "100000.0", "1e5", "3.4028234663852886e38",
+        "0.1", "-0.0", "1e300", "1e-320", "5e-324", "2", "123456789012345680.0", "1e15", "1e16", "0.30000000000000004",
+        #"{"$real":"Infinity"}"#, "1e22", "1.5e-7", "100000.0", "1e5", "3.4028234663852886e38",
     ]
     private static let texts = [
-        #""""#, #""a""#, #""A""#, #""ä""#, #""\u001f\n\t\"\\/""#, #""😀\u2028""#, #""NULL""#,
-        #""5""#, #""0.10""#, #""'; DROP TABLE thing; --""#, #"" leading""#, #""{\"a\":1}""#,
-        #""\u007f\u0080""#, #""e\u0301""#, #""\ufeff""#, #""\uffff""#,
+        #""""#, #""a""#, #""A""#, #""ä""#, #""\u001f\n\t\"\\/""#, #""😀\u2028""#, #""NULL""#, #""5""#, #""0.10""#,
+        #""'; DROP TABLE thing; --""#, #"" leading""#, #""{\"a\":1}""#, #""\u007f\u0080""#, #""e\u0301""#, #""\ufeff""#,
+        #""\uffff""#,
     ]
-    private static let blobs = [
-        #"{"$blob":""}"#, #"{"$blob":"AA=="}"#, #"{"$blob":"AP8="}"#, #"{"$blob":"XHg="}"#,
-    ]
+    private static let blobs = [#"{"$blob":""}"#, #"{"$blob":"AA=="}"#, #"{"$blob":"AP8="}"#, #"{"$blob":"XHg="}"#]
     private static let dates = [
         "1700000000", "1700000000.5", "5.0", "-0.0", #""1e3""#, #"" 7 ""#, #""0.10""#, #""-.5""#,
-        #""9223372036854775808""#, #""1e400""#, #""1e-400""#, #""+5""#, #""0x10""#, #""1e""#,
-        "1e20",
+        #""9223372036854775808""#, #""1e400""#, #""1e-400""#, #""+5""#, #""0x10""#, #""1e""#, "1e20",
         #""2026-11-21 10:00:00""#,
     ]
     private static let columns: [(String, [String])] = [
         ("i", integers + [#""12""#, "3.0"]), ("r", reals + ["3", #""2.5""#]), ("b", ["0", "1"]),
-        ("t", texts + ["5", "-0.5", "1e20"]), ("x", blobs), ("d", texts + dates), ("u", texts),
-        ("n", integers), ("c", ["0.5", "1e8", "1e10"]),
+        ("t", texts + ["5", "-0.5", "1e20"]), ("x", blobs), ("d", texts + dates), ("u", texts), ("n", integers),
+        ("c", ["0.5", "1e8", "1e10"]),
     ]
 
     private var random: SeededGenerator
@@ -116,9 +95,7 @@ private struct ValueScript {
         values[Int.random(in: 0..<values.count, using: &random)]
     }
 
-    private mutating func chance(_ percent: Int) -> Bool {
-        Int.random(in: 0..<100, using: &random) < percent
-    }
+    private mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
 
     mutating func request(at revision: Int64) -> String {
         let seen = chance(80) ? revision : Int64.random(in: 1...max(revision, 1), using: &random)
@@ -131,8 +108,7 @@ private struct ValueScript {
         var parts: [String] = []
         if chance(75) { parts.append(#""thing":\#(things())"#) }
         for (table, column, keys) in [
-            ("word", "meaning", Self.texts), ("size", "note", Self.reals),
-            ("raw", "note", Self.blobs),
+            ("word", "meaning", Self.texts), ("size", "note", Self.reals), ("raw", "note", Self.blobs),
         ] where chance(25) { parts.append(#""\#(table)":\#(one(column, key: pick(keys)))"#) }
         if chance(30) { parts.append(#""pair":\#(pair())"#) }
         return "{\(parts.joined(separator: ","))}"
@@ -157,8 +133,7 @@ private struct ValueScript {
         let operations = ["create", "update", "delete"].map {
             #""\#($0)":[\#(lists[$0, default: []].joined(separator: ","))]"#
         }
-        return
-            "{\(operations.joined(separator: ",")),\"attributes\":{\(attributes.joined(separator: ","))}}"
+        return "{\(operations.joined(separator: ",")),\"attributes\":{\(attributes.joined(separator: ","))}}"
     }
 
     private mutating func cells() -> String {
@@ -175,8 +150,7 @@ private struct ValueScript {
         let operation = pick(["create", "create", "update", "delete"])
         guard operation != "delete" else { return #"{"delete":[\#(key)]}"# }
         let value = pick(Self.texts)
-        return
-            #"{"\#(operation)":[\#(key)],"attributes":{\#(Self.name(key)):{"\#(column)":\#(value)}}}"#
+        return #"{"\#(operation)":[\#(key)],"attributes":{\#(Self.name(key)):{"\#(column)":\#(value)}}}"#
     }
 
     private mutating func pair() -> String {

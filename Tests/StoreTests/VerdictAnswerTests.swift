@@ -21,12 +21,9 @@ import TidemarkCore
         #""player":{"create":[-1],"update":[1],"attributes":{"-1":{"team":1},"1":{"score":5}}}"#
     )
 
-    private static func answer(
-        _ zone: Zone,
-        at revision: Int = 1,
-        _ members: String = "",
-        _ sets: String...
-    ) async throws -> (text: String, answer: Answer) {
+    private static func answer(_ zone: Zone, at revision: Int = 1, _ members: String = "", _ sets: String...)
+        async throws -> (text: String, answer: Answer)
+    {
         let bytes = try await zone.bytes(
             #"{"maxRevision":\#(revision),"device":"a","answer":"verdicts",\#(members)"#
                 + #""changeSets":[\#(sets.joined(separator: ","))]}"#
@@ -40,8 +37,9 @@ import TidemarkCore
         _ = try await zone.sync(at: revision, device: "b", set)
     }
 
-    @Test(arguments: Store.all)
-    func `new ids come back, and neither defaults nor what others did`(store: Store) async throws {
+    @Test(arguments: Store.all) func `new ids come back, and neither defaults nor what others did`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema)
         try await Self.rename(zone, "rot")
         let (text, answer) = try await Self.answer(zone, "", Self.creation)
@@ -59,8 +57,7 @@ import TidemarkCore
         #expect(try await zone.sync(at: 1, device: "a").revisions == [2, 3])
     }
 
-    @Test(arguments: Store.all)
-    func `A4: the same change set again is answered the same, whole if that is asked for`(
+    @Test(arguments: Store.all) func `A4: the same change set again is answered the same, whole if that is asked for`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -76,9 +73,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `A3: verdicts stand in the order of the change sets, accepted and refused ones mixed`(
-        store: Store
-    ) async throws {
+    func `A3: verdicts stand in the order of the change sets, accepted and refused ones mixed`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema)
         try await Self.rename(zone, "rot")
         let answer = try await Self.answer(
@@ -95,9 +92,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `a base from behind the horizon is judged, and only what is asked of the log is refused`(
-        store: Store
-    ) async throws {
+    func `a base from behind the horizon is judged, and only what is asked of the log is refused`(store: Store)
+        async throws
+    {
         var limits = Limits.standard
         limits.revisionsKept = 1
         limits.compactionStepMin = 1
@@ -110,27 +107,16 @@ import TidemarkCore
         #expect(answer.changeSets.map(\.isConflict) == [true, false])
         #expect(try await zone.column("SELECT name FROM team") == ["rosso"])
         #expect(try await zone.column("SELECT score FROM player ORDER BY id") == ["5", "7"])
-        let ahead = try await zone.refusal(
-            of: #"{"maxRevision":99,"answer":"verdicts","changeSets":[\#(update)]}"#
-        )
+        let ahead = try await zone.refusal(of: #"{"maxRevision":99,"answer":"verdicts","changeSets":[\#(update)]}"#)
         #expect(ahead?.code == .revisionAhead)
     }
 
-    @Test(arguments: Store.all)
-    func `B8: a value that its column's policy overrules is named, now and with a retry`(
+    @Test(arguments: Store.all) func `B8: a value that its column's policy overrules is named, now and with a retry`(
         store: Store
     ) async throws {
-        let zone = try await Zone(
-            store,
-            Self.schema,
-            policies: ["team": .latest],
-            now: { 1_700_000_000_000 }
-        )
+        let zone = try await Zone(store, Self.schema, policies: ["team": .latest], now: { 1_700_000_000_000 })
         try await Self.rename(zone, "rot")
-        let late = Self.set(
-            2,
-            #""time":1600000000000000,"team":{"update":[1],"attributes":{"1":{"name":"blue"}}}"#
-        )
+        let late = Self.set(2, #""time":1600000000000000,"team":{"update":[1],"attributes":{"1":{"name":"blue"}}}"#)
         let first = try await Self.answer(zone, "", late)
         #expect(first.text.contains(#""lost":{"name":"blue"}"#), "\(first.text)")
         #expect(first.answer.changeSets.first?.isConflict == false)
@@ -138,9 +124,8 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `nothing is told to a client that sends nothing, nor is it held until there is news`(
-        store: Store
-    ) async throws {
+    func `nothing is told to a client that sends nothing, nor is it held until there is news`(store: Store) async throws
+    {
         let zone = try await Zone(store, Self.schema)
         try await Self.rename(zone, "rot")
         for revision in [1, 2] {
@@ -151,10 +136,8 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, [#""some""#, "1", "true", "null", #""ids""#])
-    func `another answer than all and verdicts is refused before any effect`(
-        store: Store,
-        answer: String
-    ) async throws {
+    func `another answer than all and verdicts is refused before any effect`(store: Store, answer: String) async throws
+    {
         let zone = try await Zone(store, Self.schema)
         let error = try await zone.refusal(
             of: #"{"maxRevision":1,"answer":\#(answer),"changeSets":[\#(Self.creation)]}"#

@@ -11,8 +11,7 @@ import TidemarkCore
             place: .init(changeSet: 0, id: "f0", table: "cities", key: "12", column: "nmae")
         )
         #expect(
-            error.description
-                == "The table has no such column. [change set 0, id f0, table cities, key 12, "
+            error.description == "The table has no such column. [change set 0, id f0, table cities, key 12, "
                 + "column nmae] Use a name of the table. (unknownColumn)"
         )
     }
@@ -26,25 +25,26 @@ import TidemarkCore
         // Whoever adds a part has to decide here whether it can be logged and shown.
         let error = TidemarkError(.invalidValue, "m", fix: "f")
         #expect(
-            Mirror(reflecting: error).children.compactMap(\.label)
-                == ["code", "message", "fix", "place", "told", "retryAfterSeconds"]
+            Mirror(reflecting: error).children.compactMap(\.label) == [
+                "code", "message", "fix", "place", "told", "retryAfterSeconds",
+            ]
         )
         #expect(
-            Mirror(reflecting: error.place).children.compactMap(\.label)
-                == ["changeSet", "id", "table", "key", "column"]
+            Mirror(reflecting: error.place).children.compactMap(\.label) == [
+                "changeSet", "id", "table", "key", "column",
+            ]
         )
     }
 
     private static let retried: [ErrorCode] = [
-        .unreachable, .invalidResponse, .unavailable, .internalFailure,
-        .predecessorMissing, .syncInProgress, .storageFailed, .rangeNotSatisfiable,
+        .unreachable, .invalidResponse, .unavailable, .internalFailure, .predecessorMissing, .syncInProgress,
+        .storageFailed, .rangeNotSatisfiable,
     ]
     private static let resynced: [ErrorCode] = [.snapshotRequired, .epochMismatch, .revisionAhead]
     private static let permanent: [ErrorCode] = [
-        .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue,
-        .invalidKey, .unknownTemporaryId, .brokenReference, .constraintViolated, .tooLarge,
-        .schemaMismatch, .changeSetIdReused, .unknownZone, .unsyncableSchema, .unusableFile,
-        .invalidArgument, .fileDamaged, .massDeletion,
+        .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue, .invalidKey,
+        .unknownTemporaryId, .brokenReference, .constraintViolated, .tooLarge, .schemaMismatch, .changeSetIdReused,
+        .unknownZone, .unsyncableSchema, .unusableFile, .invalidArgument, .fileDamaged, .massDeletion,
         .fullRequestRequired,
     ]
 
@@ -63,9 +63,7 @@ import TidemarkCore
         #expect(WireError(error).tidemarkError == error)
     }
 
-    @Test(arguments: [
-        ("retry", TidemarkError.Recovery.retry), ("resync", .resync), ("later", .retry),
-    ])
+    @Test(arguments: [("retry", TidemarkError.Recovery.retry), ("resync", .resync), ("later", .retry)])
     func `rule 20: a code from a newer server is recovered from as that server says`(
         told: String,
         recovery: TidemarkError.Recovery

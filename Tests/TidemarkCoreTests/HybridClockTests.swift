@@ -6,12 +6,9 @@ import TidemarkCore
     private static let noon: Int64 = 1_795_000_000_000
     private static let skewMax = Limits.standard.clockSkewMillisecondsMax
 
-    @Test func `case 47: a wall that stands still, jumps back a day or to 1970 gives later times`()
-    {
+    @Test func `case 47: a wall that stands still, jumps back a day or to 1970 gives later times`() {
         var clock = HybridClock()
-        let walls = [
-            Self.noon, Self.noon, Self.noon - 86_400_000, 0, -86_400_000, Int64.min, Self.noon,
-        ]
+        let walls = [Self.noon, Self.noon, Self.noon - 86_400_000, 0, -86_400_000, Int64.min, Self.noon]
         let times = walls.map { clock.next(at: $0) }
         #expect(times.first == Self.noon * HybridClock.ticksPerMillisecond)
         #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
@@ -41,10 +38,7 @@ import TidemarkCore
         clock = HybridClock()
         let late = edge + HybridClock.ticksPerMillisecond
         #expect(clock.admit(late, at: Self.noon, skewMax: Self.skewMax) == Self.noon * 1_000)
-        #expect(
-            clock.admit(HybridClock.timeMax, at: Self.noon, skewMax: Self.skewMax)
-                == Self.noon * 1_000 + 1
-        )
+        #expect(clock.admit(HybridClock.timeMax, at: Self.noon, skewMax: Self.skewMax) == Self.noon * 1_000 + 1)
         // A clock behind is believed too: it loses to others, and to nothing that it has seen.
         #expect(clock.admit(5, at: Self.noon, skewMax: Self.skewMax) == 5)
     }

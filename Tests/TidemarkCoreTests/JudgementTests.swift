@@ -5,14 +5,10 @@ import TidemarkCore
 @Suite struct JudgementTests {
     /// What happened on the server since the base, in the order of the table's rows.
     private static let histories: [String: (unseen: [UnseenChange], exists: Bool)] = [
-        "updated a": ([.update("a")], true),
-        "updated b": ([.update("b")], true),
-        "updated a, b": ([.update("a"), .update("b")], true),
-        "updated nothing": ([.update()], true),
-        "deleted": ([.delete], false),
-        "updated a, deleted": ([.update("a"), .delete], false),
-        "deleted, created": ([.delete, .create], true),
-        "created": ([.create], true),
+        "updated a": ([.update("a")], true), "updated b": ([.update("b")], true),
+        "updated a, b": ([.update("a"), .update("b")], true), "updated nothing": ([.update()], true),
+        "deleted": ([.delete], false), "updated a, deleted": ([.update("a"), .delete], false),
+        "deleted, created": ([.delete, .create], true), "created": ([.create], true),
         "created, deleted": ([.create, .delete], false),
     ]
 
@@ -22,12 +18,7 @@ import TidemarkCore
         let reject: Judgement
         let columns: Judgement
 
-        init(
-            _ mine: Operation,
-            _ history: String,
-            _ reject: Judgement,
-            columns: Judgement? = nil
-        ) {
+        init(_ mine: Operation, _ history: String, _ reject: Judgement, columns: Judgement? = nil) {
             self.mine = mine
             self.history = history
             self.reject = reject
@@ -39,32 +30,19 @@ import TidemarkCore
 
     /// My update sets column `a`, to another value than the server has.
     static let cases = [
-        Case(.update, "updated a", .changed(["a"])),
-        Case(.update, "updated b", .changed([]), columns: .merge),
-        Case(.update, "updated a, b", .changed(["a"])),
-        Case(.update, "updated nothing", .changed([]), columns: .merge),
-        Case(.update, "deleted", .deleted),
-        Case(.update, "updated a, deleted", .deleted),
-        Case(.update, "deleted, created", .changed([])),
-        Case(.update, "created", .changed([])),
-        Case(.update, "created, deleted", .deleted),
-        Case(.delete, "updated a", .changed([])),
-        Case(.delete, "updated b", .changed([])),
-        Case(.delete, "updated a, b", .changed([])),
-        Case(.delete, "updated nothing", .changed([])),
-        Case(.delete, "deleted", .merge),
-        Case(.delete, "updated a, deleted", .merge),
-        Case(.delete, "deleted, created", .changed([])),
-        Case(.delete, "created", .changed([])),
-        Case(.delete, "created, deleted", .merge),
-        Case(.create, "updated a", .exists),
-        Case(.create, "updated b", .exists),
-        Case(.create, "updated a, b", .exists),
-        Case(.create, "updated nothing", .exists),
-        Case(.create, "deleted", .merge),
-        Case(.create, "updated a, deleted", .merge),
-        Case(.create, "deleted, created", .exists),
-        Case(.create, "created", .exists),
+        Case(.update, "updated a", .changed(["a"])), Case(.update, "updated b", .changed([]), columns: .merge),
+        Case(.update, "updated a, b", .changed(["a"])), Case(.update, "updated nothing", .changed([]), columns: .merge),
+        Case(.update, "deleted", .deleted), Case(.update, "updated a, deleted", .deleted),
+        Case(.update, "deleted, created", .changed([])), Case(.update, "created", .changed([])),
+        Case(.update, "created, deleted", .deleted), Case(.delete, "updated a", .changed([])),
+        Case(.delete, "updated b", .changed([])), Case(.delete, "updated a, b", .changed([])),
+        Case(.delete, "updated nothing", .changed([])), Case(.delete, "deleted", .merge),
+        Case(.delete, "updated a, deleted", .merge), Case(.delete, "deleted, created", .changed([])),
+        Case(.delete, "created", .changed([])), Case(.delete, "created, deleted", .merge),
+        Case(.create, "updated a", .exists), Case(.create, "updated b", .exists),
+        Case(.create, "updated a, b", .exists), Case(.create, "updated nothing", .exists),
+        Case(.create, "deleted", .merge), Case(.create, "updated a, deleted", .merge),
+        Case(.create, "deleted, created", .exists), Case(.create, "created", .exists),
         Case(.create, "created, deleted", .merge),
     ]
 
@@ -74,17 +52,14 @@ import TidemarkCore
         #expect(Self.cases.count == 3 * Self.histories.count)
     }
 
-    @Test(arguments: cases)
-    func `what another device did unseen is never overwritten`(_ row: Case) throws {
+    @Test(arguments: cases) func `what another device did unseen is never overwritten`(_ row: Case) throws {
         let contention = try contention(row.mine, row.history, differing: ["a"])
         #expect(judge(contention, policy: .reject) == row.reject)
         #expect(judge(contention, policy: .columns) == row.columns)
     }
 
     @Test(arguments: ConflictPolicy.allCases)
-    func `both devices write the same value, and only rejecting does not let it pass`(
-        policy: ConflictPolicy
-    ) throws {
+    func `both devices write the same value, and only rejecting does not let it pass`(policy: ConflictPolicy) throws {
         let same = try contention(.update, "updated a", differing: [])
         #expect(judge(same, policy: policy) == (policy == .reject ? .changed([]) : .merge))
     }
@@ -100,15 +75,9 @@ import TidemarkCore
         #expect(judge(renewed, policy: .columns) == .changed([]))
     }
 
-    @Test func `the default policy refuses`() {
-        #expect(SyncSchema(tables: []).policy(of: "any") == .reject)
-    }
+    @Test func `the default policy refuses`() { #expect(SyncSchema(tables: []).policy(of: "any") == .reject) }
 
-    private func contention(
-        _ mine: Operation,
-        _ history: String,
-        differing: Set<String>
-    ) throws -> Contention {
+    private func contention(_ mine: Operation, _ history: String, differing: Set<String>) throws -> Contention {
         let theirs = try #require(Self.histories[history])
         return Contention(
             table: "cities",
@@ -134,7 +103,5 @@ extension Judgement {
     fileprivate static let deleted = Judgement.conflict(rule: .deleted, columns: [])
     fileprivate static let exists = Judgement.conflict(rule: .exists, columns: [])
 
-    fileprivate static func changed(_ columns: Set<String>) -> Judgement {
-        .conflict(rule: .changed, columns: columns)
-    }
+    fileprivate static func changed(_ columns: Set<String>) -> Judgement { .conflict(rule: .changed, columns: columns) }
 }

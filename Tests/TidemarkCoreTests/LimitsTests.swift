@@ -36,19 +36,15 @@ import TidemarkCore
     @Test func `every bound is positive`() {
         let bounds = [
             limits.requestBytesMax, limits.responseBytesMax, limits.changeSetsPerRequestMax,
-            limits.revisionsPerAnswerMax, limits.catchUpBytesMax, limits.outgoingBytesTarget,
-            limits.jsonDepthMax, limits.relatedRecordsMax, limits.columnsPerTableMax,
-            limits.nameBytesMax, Int(limits.clockSkewMillisecondsMax),
-            limits.overruledPerAnswerMax, limits.mergesMax,
-            limits.compactionStepMin, limits.compactionStepMax, limits.keptChangeSetsMax,
-            limits.keptBytesMax,
-            limits.fingerprintRowsMax, limits.fingerprintIntervalSeconds,
-            limits.rangesPerRequestMax, limits.repairWays, limits.repairRangesMax,
-            limits.repairRecordsMax, limits.massDeletionRecordsMin, limits.massDeletionPercent,
+            limits.revisionsPerAnswerMax, limits.catchUpBytesMax, limits.outgoingBytesTarget, limits.jsonDepthMax,
+            limits.relatedRecordsMax, limits.columnsPerTableMax, limits.nameBytesMax,
+            Int(limits.clockSkewMillisecondsMax), limits.overruledPerAnswerMax, limits.mergesMax,
+            limits.compactionStepMin, limits.compactionStepMax, limits.keptChangeSetsMax, limits.keptBytesMax,
+            limits.fingerprintRowsMax, limits.fingerprintIntervalSeconds, limits.rangesPerRequestMax, limits.repairWays,
+            limits.repairRangesMax, limits.repairRecordsMax, limits.massDeletionRecordsMin, limits.massDeletionPercent,
             limits.listenersMax, limits.heartbeatMilliseconds, limits.listenerTickMilliseconds,
-            limits.waitMillisecondsMax, limits.groupRequestsMax, limits.groupBytesMax,
-            limits.inFlightBytesMax, limits.valueBytesMax, limits.deltaBytesMin,
-            limits.changeEventBytesMax, limits.openLapsMax,
+            limits.waitMillisecondsMax, limits.groupRequestsMax, limits.groupBytesMax, limits.inFlightBytesMax,
+            limits.valueBytesMax, limits.deltaBytesMin, limits.changeEventBytesMax, limits.openLapsMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
         // All revisions are kept unless somebody says how many.

@@ -3,15 +3,11 @@ import TidemarkCore
 
 /// What an author has missed of a record whose changes since the base are partly their own.
 @Suite struct MissedChangeTests {
-    private static func theirs(_ operation: Operation, _ columns: String...) -> (
-        change: UnseenChange, isSeen: Bool
-    ) {
+    private static func theirs(_ operation: Operation, _ columns: String...) -> (change: UnseenChange, isSeen: Bool) {
         (UnseenChange(operation: operation, columns: Set(columns)), false)
     }
 
-    private static func own(_ operation: Operation, _ columns: String...) -> (
-        change: UnseenChange, isSeen: Bool
-    ) {
+    private static func own(_ operation: Operation, _ columns: String...) -> (change: UnseenChange, isSeen: Bool) {
         (UnseenChange(operation: operation, columns: Set(columns)), true)
     }
 
@@ -24,17 +20,16 @@ import TidemarkCore
 
     @Test func `without a change of one's own all is missed, and what came after it`() {
         #expect(
-            Self.missed([Self.theirs(.update, "a"), Self.theirs(.delete), Self.theirs(.create)])
-                == ["update a", "delete", "create"]
+            Self.missed([Self.theirs(.update, "a"), Self.theirs(.delete), Self.theirs(.create)]) == [
+                "update a", "delete", "create",
+            ]
         )
         #expect(Self.missed([Self.own(.update, "a"), Self.theirs(.update, "a")]) == ["update a"])
     }
 
     @Test func `what one's own change replaced is not missed, other columns are`() {
         #expect(Self.missed([Self.theirs(.update, "a"), Self.own(.update, "a")]) == [])
-        #expect(
-            Self.missed([Self.theirs(.update, "a", "b"), Self.own(.update, "a")]) == ["update b"]
-        )
+        #expect(Self.missed([Self.theirs(.update, "a", "b"), Self.own(.update, "a")]) == ["update b"])
         #expect(Self.missed([Self.theirs(.update, "a"), Self.own(.update, "b")]) == ["update a"])
     }
 
@@ -42,15 +37,12 @@ import TidemarkCore
         #expect(Self.missed([Self.theirs(.create), Self.own(.update, "a")]) == ["update b"])
         #expect(Self.missed([Self.theirs(.create), Self.own(.update, "a", "b")]) == [])
         #expect(
-            Self.missed([Self.theirs(.delete), Self.theirs(.create), Self.own(.update, "a")])
-                == ["delete", "update b"]
+            Self.missed([Self.theirs(.delete), Self.theirs(.create), Self.own(.update, "a")]) == ["delete", "update b"]
         )
     }
 
     @Test(arguments: [Operation.create, .delete])
-    func `nothing is missed of what was before one made or deleted the record oneself`(
-        operation: Operation
-    ) {
+    func `nothing is missed of what was before one made or deleted the record oneself`(operation: Operation) {
         let before = [Self.theirs(.update, "a"), Self.theirs(.delete), Self.own(operation)]
         #expect(Self.missed(before) == [])
         #expect(Self.missed(before + [Self.theirs(.create)]) == ["create"])

@@ -4,11 +4,7 @@ import TidemarkCore
 /// `lastWriter` and `latest` as a table of values: who prevails, and what is kept.
 @Suite struct PolicyJudgementTests {
     private static func update(_ time: Int64, _ columns: String...) -> UnseenChange {
-        UnseenChange(
-            operation: .update,
-            columns: Set(columns),
-            stamp: Stamp(time: time, device: "theirs")
-        )
+        UnseenChange(operation: .update, columns: Set(columns), stamp: Stamp(time: time, device: "theirs"))
     }
 
     private static func contention(
@@ -54,18 +50,14 @@ import TidemarkCore
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest])
-    func `columns that do not meet, and equal values, are merged and nothing is overruled`(
-        policy: ConflictPolicy
-    ) {
+    func `columns that do not meet, and equal values, are merged and nothing is overruled`(policy: ConflictPolicy) {
         #expect(judge(Self.contention(.update, [Self.update(9, "c")]), policy: policy) == .merge)
         let same = Self.contention(.update, differing: [], [Self.update(9, "a")])
         #expect(judge(same, policy: policy) == .merge)
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest])
-    func `an update of a record that is gone, or is another one now, is a conflict as ever`(
-        policy: ConflictPolicy
-    ) {
+    func `an update of a record that is gone, or is another one now, is a conflict as ever`(policy: ConflictPolicy) {
         let deleted = UnseenChange(operation: .delete, columns: [])
         let created = UnseenChange(operation: .create, columns: [])
         let gone = Self.contention(.update, [deleted], exists: false)
@@ -76,10 +68,7 @@ import TidemarkCore
         #expect(judge(deletion, policy: policy) == .conflict(rule: .changed, columns: []))
     }
 
-    @Test
-    func
-        `lastWriter: a later deletion takes the edited record, and names what is lost`()
-    {
+    @Test func `lastWriter: a later deletion takes the edited record, and names what is lost`() {
         let met = Self.contention(.delete, [Self.update(9, "a"), Self.update(9, "c")])
         #expect(judge(met, policy: .lastWriter) == .overrule(mine: [], theirs: ["a", "c"]))
     }
@@ -92,11 +81,7 @@ import TidemarkCore
     }
 
     @Test func `two creations of one key are decided like two updates of all its columns`() {
-        let created = UnseenChange(
-            operation: .create,
-            columns: [],
-            stamp: Stamp(time: 6, device: "theirs")
-        )
+        let created = UnseenChange(operation: .create, columns: [], stamp: Stamp(time: 6, device: "theirs"))
         let met = Self.contention(.create, [created])
         #expect(judge(met, policy: .lastWriter) == .overrule(mine: [], theirs: ["a", "b"]))
         #expect(judge(met, policy: .latest) == .overrule(mine: ["a", "b"], theirs: []))
@@ -107,41 +92,22 @@ import TidemarkCore
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest])
-    func `what only a cascade would take is never taken from somebody else`(policy: ConflictPolicy)
-    {
+    func `what only a cascade would take is never taken from somebody else`(policy: ConflictPolicy) {
         let deletion = Self.contention(.delete, [Self.update(1, "a")], isCascade: true)
         #expect(judge(deletion, policy: policy) == .conflict(rule: .changed, columns: []))
-        let emptied = Self.contention(
-            .update,
-            differing: ["a"],
-            [Self.update(1, "a")],
-            isCascade: true
-        )
+        let emptied = Self.contention(.update, differing: ["a"], [Self.update(1, "a")], isCascade: true)
         #expect(judge(emptied, policy: policy) == .conflict(rule: .changed, columns: ["a"]))
     }
 
     @Test func `a column's own policy decides that column, the table's the others`() {
         let met = Self.contention(.update, [Self.update(9, "a"), Self.update(9, "b")])
-        #expect(
-            judge(met, policy: .columns, columns: ["a": .lastWriter])
-                == .conflict(rule: .changed, columns: ["b"])
-        )
-        #expect(
-            judge(met, policy: .lastWriter, columns: ["a": .latest])
-                == .overrule(mine: ["a"], theirs: ["b"])
-        )
-        #expect(
-            judge(met, policy: .latest, columns: ["b": .reject])
-                == .conflict(rule: .changed, columns: ["b"])
-        )
+        #expect(judge(met, policy: .columns, columns: ["a": .lastWriter]) == .conflict(rule: .changed, columns: ["b"]))
+        #expect(judge(met, policy: .lastWriter, columns: ["a": .latest]) == .overrule(mine: ["a"], theirs: ["b"]))
+        #expect(judge(met, policy: .latest, columns: ["b": .reject]) == .conflict(rule: .changed, columns: ["b"]))
         let one = Self.contention(.update, [Self.update(9, "a")])
+        #expect(judge(one, policy: .reject, columns: ["a": .lastWriter]) == .overrule(mine: [], theirs: ["a"]))
         #expect(
-            judge(one, policy: .reject, columns: ["a": .lastWriter])
-                == .overrule(mine: [], theirs: ["a"])
-        )
-        #expect(
-            judge(met, policy: .reject, columns: ["a": .lastWriter])
-                == .conflict(rule: .changed, columns: ["a", "b"])
+            judge(met, policy: .reject, columns: ["a": .lastWriter]) == .conflict(rule: .changed, columns: ["a", "b"])
         )
     }
 }

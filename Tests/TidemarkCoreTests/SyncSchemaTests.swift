@@ -4,8 +4,7 @@ import TidemarkCore
 @Suite struct SyncSchemaTests {
     @Test func `children declared before their parents are written after them`() {
         let schema = SyncSchema(tables: [
-            table("scores", referringTo: ["players", "games"]),
-            table("players", referringTo: ["teams"]),
+            table("scores", referringTo: ["players", "games"]), table("players", referringTo: ["teams"]),
             table("games"), table("teams"),
         ])
         #expect(schema.tables.map(\.name) == ["games", "teams", "players", "scores"])
@@ -18,9 +17,8 @@ import TidemarkCore
 
     @Test func `two tables that point at each other both survive, their parents before them`() {
         let schema = SyncSchema(tables: [
-            table("teams", referringTo: ["players", "leagues"]),
-            table("players", referringTo: ["teams"]), table("leagues"),
-            table("goals", referringTo: ["players"]),
+            table("teams", referringTo: ["players", "leagues"]), table("players", referringTo: ["teams"]),
+            table("leagues"), table("goals", referringTo: ["players"]),
         ])
         #expect(schema.tables.map(\.name) == ["leagues", "teams", "players", "goals"])
         #expect(schema.byName.count == 4)
@@ -32,9 +30,7 @@ import TidemarkCore
     }
 
     @Test func `a hundred tables in a chain come out in one order whatever the order given`() {
-        let chain = (0..<100).map { number in
-            table("t\(number)", referringTo: number == 0 ? [] : ["t\(number - 1)"])
-        }
+        let chain = (0..<100).map { number in table("t\(number)", referringTo: number == 0 ? [] : ["t\(number - 1)"]) }
         let expected = chain.map(\.name)
         #expect(SyncSchema(tables: chain).tables.map(\.name) == expected)
         #expect(SyncSchema(tables: chain.reversed()).tables.map(\.name) == expected)
@@ -42,8 +38,7 @@ import TidemarkCore
 
     @Test func `who refers to a table is found, the table itself included`() {
         let schema = SyncSchema(tables: [
-            table("nodes", referringTo: ["nodes"]), table("leaves", referringTo: ["nodes"]),
-            table("birds"),
+            table("nodes", referringTo: ["nodes"]), table("leaves", referringTo: ["nodes"]), table("birds"),
         ])
         #expect(schema.references(to: "nodes").map(\.child.name).sorted() == ["leaves", "nodes"])
         #expect(schema.references(to: "birds").isEmpty)
@@ -95,9 +90,7 @@ import TidemarkCore
     }
 
     @Test(arguments: ["a", "b"])
-    func `a column that the zone renamed twice is the file's, by whatever name a revision calls it`(
-        mine: String
-    ) {
+    func `a column that the zone renamed twice is the file's, by whatever name a revision calls it`(mine: String) {
         let served = SyncSchema(
             tables: [table("notes", columns: ["c"])],
             history: SchemaHistory(renames: ["notes": ["a": "c", "b": "c"]])
@@ -120,8 +113,7 @@ import TidemarkCore
             local: [table("notes", columns: ["c"])],
             served: SyncSchema(tables: [table("notes", columns: ["a"])]),
             renames: [
-                ColumnRename(table: "notes", old: "a", new: "b"),
-                ColumnRename(table: "notes", old: "b", new: "c"),
+                ColumnRename(table: "notes", old: "a", new: "b"), ColumnRename(table: "notes", old: "b", new: "c"),
             ]
         ).common
         #expect(common.difference.wireNames["notes"] == ["c": "a"])
@@ -150,18 +142,11 @@ import TidemarkCore
         key: String = "id"
     ) -> SyncedTable {
         let references = parents.map {
-            SyncedTable.Reference(
-                columns: ["\($0)_id"],
-                parent: $0,
-                parentColumns: ["id"],
-                onDelete: .noAction
-            )
+            SyncedTable.Reference(columns: ["\($0)_id"], parent: $0, parentColumns: ["id"], onDelete: .noAction)
         }
         return SyncedTable(
             name: name,
-            columns: (["id"] + columns).map {
-                .init(name: $0, type: type, isNotNull: false, defaultSQL: nil)
-            },
+            columns: (["id"] + columns).map { .init(name: $0, type: type, isNotNull: false, defaultSQL: nil) },
             key: [key],
             keyKind: .text,
             isAutoincrement: false,

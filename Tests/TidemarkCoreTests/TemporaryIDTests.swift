@@ -8,16 +8,12 @@ import TidemarkCore
     ]
 
     @Test(arguments: temporary)
-    func `A15: ids below 0 and from 2^52 on stand for records that the server has not named`(
-        id: Int64
-    ) {
+    func `A15: ids below 0 and from 2^52 on stand for records that the server has not named`(id: Int64) {
         #expect(TemporaryID.isTemporary(id))
     }
 
     @Test(arguments: [0, 1, 321, TemporaryID.permanentMax] as [Int64])
-    func `an id that the server assigned is not temporary`(id: Int64) {
-        #expect(!TemporaryID.isTemporary(id))
-    }
+    func `an id that the server assigned is not temporary`(id: Int64) { #expect(!TemporaryID.isTemporary(id)) }
 
     @Test func `the server's region and the reserved one touch and do not overlap`() {
         #expect(TemporaryID.permanentMax + 1 == TemporaryID.reservedMin)

@@ -3,8 +3,9 @@ import Testing
 import TidemarkGzip
 
 @Suite struct GzipStreamTests {
-    @Test(arguments: [1, 7, 4_096, 300_000])
-    func `A14: pieces of any size decompress to the same bytes`(pieceBytes: Int) throws {
+    @Test(arguments: [1, 7, 4_096, 300_000]) func `A14: pieces of any size decompress to the same bytes`(
+        pieceBytes: Int
+    ) throws {
         let bytes = sampleBytes(count: 200_000)
         let compressed = compressInPieces(bytes, pieceBytes: pieceBytes)
         let gunzip = Gunzip(bytesMax: bytes.count)
@@ -43,11 +44,7 @@ import TidemarkGzip
             let bytes = sampleBytes(count: 1_500_000)
             try Data(bytes).write(to: directory.appending(path: "plain"))
             try GzipFile.compress(directory.path + "/plain", to: directory.path + "/gz")
-            try GzipFile.decompress(
-                directory.path + "/gz",
-                to: directory.path + "/back",
-                bytesMax: bytes.count
-            )
+            try GzipFile.decompress(directory.path + "/gz", to: directory.path + "/back", bytesMax: bytes.count)
             #expect(try Data(contentsOf: directory.appending(path: "back")) == Data(bytes))
         }
     }
@@ -58,11 +55,7 @@ import TidemarkGzip
             let cut = Data(compressed.prefix(compressed.count - 10))
             try cut.write(to: directory.appending(path: "gz"))
             #expect(throws: GzipError.truncated) {
-                try GzipFile.decompress(
-                    directory.path + "/gz",
-                    to: directory.path + "/back",
-                    bytesMax: 1 << 20
-                )
+                try GzipFile.decompress(directory.path + "/gz", to: directory.path + "/back", bytesMax: 1 << 20)
             }
             let left = try FileManager.default.contentsOfDirectory(atPath: directory.path)
             #expect(left == ["gz"])
@@ -72,9 +65,7 @@ import TidemarkGzip
     @Test func `a missing file is named together with the system's reason`() throws {
         try inTemporaryDirectory { directory in
             let missing = directory.path + "/missing"
-            let error = #expect(throws: GzipError.self) {
-                try GzipFile.compress(missing, to: directory.path + "/gz")
-            }
+            let error = #expect(throws: GzipError.self) { try GzipFile.compress(missing, to: directory.path + "/gz") }
             #expect(error?.description == "cannot open \(missing): No such file or directory")
         }
     }

@@ -20,8 +20,7 @@ func sampleBytes(count: Int) -> [UInt8] {
         #expect(Array(compressed.prefix(2)) == [0x1F, 0x8B])
     }
 
-    @Test(arguments: 1...9)
-    func `A14: every level gives the same bytes back`(level: Int) throws {
+    @Test(arguments: 1...9) func `A14: every level gives the same bytes back`(level: Int) throws {
         let bytes = sampleBytes(count: 100_000)
         #expect(try gunzip(gzip(bytes, level: level), bytesMax: 100_000) == bytes)
     }
@@ -51,17 +50,13 @@ func sampleBytes(count: Int) -> [UInt8] {
                 // The header's time and system, and padding bits, carry no content.
                 let output = try gunzip(damaged, bytesMax: 1_000)
                 #expect(output == bytes, "changed at \(index)")
-            } catch {
-                refused += 1
-            }
+            } catch { refused += 1 }
         }
         #expect(refused > bytes.count)
     }
 
     @Test func `bytes that are not gzip are refused as corrupt`() {
-        #expect(throws: GzipError.corrupt) {
-            try gunzip(Array("<html>please log in</html>".utf8), bytesMax: 1_000)
-        }
+        #expect(throws: GzipError.corrupt) { try gunzip(Array("<html>please log in</html>".utf8), bytesMax: 1_000) }
     }
 
     @Test(arguments: [[UInt8(0)], Array("junk".utf8), gzip(Array("a second member".utf8))])
@@ -75,9 +70,7 @@ func sampleBytes(count: Int) -> [UInt8] {
         let bytes = sampleBytes(count: 70_000)
         let compressed = gzip(bytes)
         #expect(try gunzip(compressed, bytesMax: 70_000) == bytes)
-        #expect(throws: GzipError.tooLarge(bytesMax: 69_999)) {
-            try gunzip(compressed, bytesMax: 69_999)
-        }
+        #expect(throws: GzipError.tooLarge(bytesMax: 69_999)) { try gunzip(compressed, bytesMax: 69_999) }
         #expect(throws: GzipError.tooLarge(bytesMax: 0)) { try gunzip(compressed, bytesMax: 0) }
         #expect(try gunzip(compressed, bytesMax: .max) == bytes)
     }
@@ -87,9 +80,7 @@ func sampleBytes(count: Int) -> [UInt8] {
         #expect(bomb.count < 64 << 10)
         let gunzip = Gunzip(bytesMax: 100_000)
         gunzip.feed(bomb)
-        #expect(throws: GzipError.tooLarge(bytesMax: 100_000)) {
-            while try gunzip.next() != nil {}
-        }
+        #expect(throws: GzipError.tooLarge(bytesMax: 100_000)) { while try gunzip.next() != nil {} }
         #expect(gunzip.byteCount == 100_001)
     }
 }

@@ -5,27 +5,21 @@ import TidemarkCore
 
 /// Who is told what, as a value: without a clock, a socket or a task.
 @Suite struct AudienceTests {
-    private func revision(_ number: Int64, epoch: String = "e", zone: String = "main")
-        -> ZoneRevision
-    {
+    private func revision(_ number: Int64, epoch: String = "e", zone: String = "main") -> ZoneRevision {
         ZoneRevision(zone: zone, epoch: epoch, revision: number)
     }
 
     @Test func `a listener that was busy for 1,000 commits is told the last of them, once`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
         let listener = audience.join("main", .stays, told: nil) ?? 0
-        for number in 1...1_000 {
-            #expect(audience.committed(revision(Int64(number))) == [listener])
-        }
+        for number in 1...1_000 { #expect(audience.committed(revision(Int64(number))) == [listener]) }
         #expect(audience.next(for: listener) == .moved(revision(1_000)))
         #expect(audience.next(for: listener) == nil)
         #expect(!audience.isDue(listener))
     }
 
     @Test func `D3: who comes back hears what the zone is at, unless they were told that last`() {
-        for (told, expected) in [
-            (nil, 7), (6, 7), (7, nil), (8, 7),
-        ] as [(Int64?, Int64?)] {
+        for (told, expected) in [(nil, 7), (6, 7), (7, nil), (8, 7)] as [(Int64?, Int64?)] {
             var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
             let listener = audience.join("main", .stays, told: told.map { revision($0) }) ?? 0
             _ = audience.committed(revision(7))
@@ -76,9 +70,7 @@ import TidemarkCore
         )
         #expect(audience.committed(revision(7), by: change) == [plain, ben, anna, late])
         #expect(audience.next(for: ben) == .changed(change))
-        for listener in [plain, anna, late] {
-            #expect(audience.next(for: listener) == .moved(revision(7)))
-        }
+        for listener in [plain, anna, late] { #expect(audience.next(for: listener) == .moved(revision(7))) }
         // What came next is not what the change leads to.
         _ = audience.committed(revision(8))
         #expect(audience.next(for: ben) == .moved(revision(8)))

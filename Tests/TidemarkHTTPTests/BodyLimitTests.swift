@@ -16,11 +16,7 @@ import TidemarkGzip
     @Test func `a body of exactly the limit passes, one byte more does not`() async throws {
         let service = ScriptedService { _, body in Array("{\"bytes\":\(body.count)}".utf8) }
         try await TestServer.run(service, limits: limits) { server in
-            let fits = try await server.send(
-                .POST,
-                "/sync",
-                body: .bytes(ByteBuffer(repeating: 32, count: 100_000))
-            )
+            let fits = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer(repeating: 32, count: 100_000)))
             #expect(fits.text == "{\"bytes\":100000}\n")
             let tooLarge = try await server.send(
                 .POST,
@@ -34,9 +30,7 @@ import TidemarkGzip
         #expect(service.calls.count == 1)
     }
 
-    @Test(arguments: [
-        HTTPClientRequest.Body.Length.unknown, .known(Int64(1 << 20)),
-    ])
+    @Test(arguments: [HTTPClientRequest.Body.Length.unknown, .known(Int64(1 << 20))])
     func `a sender of far too much is told so once it has sent it, on a connection that lives`(
         length: HTTPClientRequest.Body.Length
     ) async throws {
@@ -45,11 +39,7 @@ import TidemarkGzip
             let (upload, sending) = AsyncStream.makeStream(of: ByteBuffer.self)
             for _ in 0..<16 { sending.yield(ByteBuffer(repeating: 32, count: 64 << 10)) }
             sending.finish()
-            let answer = try await server.send(
-                .POST,
-                "/sync",
-                body: .stream(upload, length: length)
-            )
+            let answer = try await server.send(.POST, "/sync", body: .stream(upload, length: length))
             #expect(answer.status == 413)
             #expect(answer.headers.first(name: "Connection") == nil)
             #expect(try answer.error.code == .tooLarge)
@@ -86,9 +76,7 @@ import TidemarkGzip
     }
 
     @Test func `a client that asks before it sends is told to go on, then answered`() async throws {
-        let head =
-            "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
-            + "Expect: 100-continue\r\n\r\n"
+        let head = "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n" + "Expect: 100-continue\r\n\r\n"
         let service = ScriptedService()
         try await TestServer.run(service, limits: limits) { server in
             let told = try await server.exchange(head, until: "\r\n\r\n")
@@ -117,10 +105,7 @@ import TidemarkGzip
         #expect(service.calls.isEmpty)
     }
 
-    @Test(arguments: [
-        "Content-Length: 100\r\n\r\n{\"maxRev",
-        "Transfer-Encoding: chunked\r\n\r\n8\r\n{\"maxRev\r\n",
-    ])
+    @Test(arguments: ["Content-Length: 100\r\n\r\n{\"maxRev", "Transfer-Encoding: chunked\r\n\r\n8\r\n{\"maxRev\r\n"])
     func `an upload that breaks off never reaches the engine`(rest: String) async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in

@@ -7,9 +7,7 @@ import TidemarkGzip
 
 /// What bodies may look like on their way in and out.
 @Suite struct BodyTests {
-    private let longJSON = Array(
-        #"{"names":["\#(String(repeating: "Kiel", count: 1_000))"]}"#.utf8
-    )
+    private let longJSON = Array(#"{"names":["\#(String(repeating: "Kiel", count: 1_000))"]}"#.utf8)
 
     @Test func `A14: gzip travels in both directions`() async throws {
         let service = ScriptedService()
@@ -33,9 +31,7 @@ import TidemarkGzip
     }
 
     @Test func `A14: an answer of many megabytes arrives whole, compressed or not`() async throws {
-        let large =
-            Array("{\"noise\":\"".utf8) + noise(count: 6 << 20).map { $0 & 0x3F + 0x30 }
-            + Array("\"}".utf8)
+        let large = Array("{\"noise\":\"".utf8) + noise(count: 6 << 20).map { $0 & 0x3F + 0x30 } + Array("\"}".utf8)
         try await TestServer.run(ScriptedService { _, _ in large }) { server in
             let plain = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer()))
             #expect(plain.body == large + [UInt8(ascii: "\n")])
@@ -49,9 +45,7 @@ import TidemarkGzip
         }
     }
 
-    @Test func `A2: a body typed into curl is taken as JSON and answered with a newline`()
-        async throws
-    {
+    @Test func `A2: a body typed into curl is taken as JSON and answered with a newline`() async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             let answer = try await server.send(
@@ -81,23 +75,16 @@ import TidemarkGzip
 
     @Test(
         arguments: [
-            (nil, false), ("", false), ("identity", false), ("gzip", true), ("GZIP", true),
-            ("x-gzip", true), ("deflate, gzip;q=0.5", true), ("gzip;q=0", false),
-            ("gzip; q=0.000, *", false), ("*", true), ("*;q=0", false), ("br, *;q=0.1", true),
-            ("br", false), ("gzip;q=nonsense", false),
+            (nil, false), ("", false), ("identity", false), ("gzip", true), ("GZIP", true), ("x-gzip", true),
+            ("deflate, gzip;q=0.5", true), ("gzip;q=0", false), ("gzip; q=0.000, *", false), ("*", true),
+            ("*;q=0", false), ("br, *;q=0.1", true), ("br", false), ("gzip;q=nonsense", false),
         ] as [(String?, Bool)]
-    )
-    func `A14: Accept-Encoding decides whether an answer is compressed`(
-        header: String?,
-        compressed: Bool
-    ) {
+    ) func `A14: Accept-Encoding decides whether an answer is compressed`(header: String?, compressed: Bool) {
         #expect((ContentCoding(acceptEncoding: header) == .gzip) == compressed)
     }
 
     @Test(arguments: ["br", "deflate", "gzip, gzip"])
-    func `a body in an encoding that the server lacks is refused before it is read`(
-        encoding: String
-    ) async throws {
+    func `a body in an encoding that the server lacks is refused before it is read`(encoding: String) async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             let answer = try await server.send(

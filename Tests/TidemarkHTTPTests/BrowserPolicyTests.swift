@@ -14,159 +14,102 @@ import TidemarkCore
         site: String? = nil,
         by policy: BrowserPolicy = .standard,
         isLoopback: Bool = true
-    ) -> Verdict {
-        policy.verdict(
-            on: Headers(host: host, origin: origin, fetchSite: site),
-            isLoopback: isLoopback
-        )
-    }
+    ) -> Verdict { policy.verdict(on: Headers(host: host, origin: origin, fetchSite: site), isLoopback: isLoopback) }
 
     @Test(arguments: [
-        "localhost", "localhost:8080", "LOCALHOST:1", "localhost.:8080", "127.0.0.1:8080",
-        "127.0.0.1", "127.8.9.10:80", "[::1]:8080", "[::1]", nil,
-    ])
-    func `a loopback server answers curl and devices under every loopback name`(host: String?) {
+        "localhost", "localhost:8080", "LOCALHOST:1", "localhost.:8080", "127.0.0.1:8080", "127.0.0.1", "127.8.9.10:80",
+        "[::1]:8080", "[::1]", nil,
+    ]) func `a loopback server answers curl and devices under every loopback name`(host: String?) {
         #expect(verdict(host: host) == .passes)
     }
 
     @Test(arguments: [
-        "evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example",
-        "127.evil.example", "localhost@evil.example", "[::2]:8080", "0.0.0.0:8080", "192.168.1.7",
-        "128.0.0.1", "127.0.0.999", "", ":8080", "localhost:", "localhost:99999", "[::1", "a b",
-        "localhost, evil.example",
-    ])
-    func `a name that an attacker's DNS points at 127.0.0.1 gets no answer`(host: String) {
+        "evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "127.evil.example",
+        "localhost@evil.example", "[::2]:8080", "0.0.0.0:8080", "192.168.1.7", "128.0.0.1", "127.0.0.999", "", ":8080",
+        "localhost:", "localhost:99999", "[::1", "a b", "localhost, evil.example",
+    ]) func `a name that an attacker's DNS points at 127.0.0.1 gets no answer`(host: String) {
         #expect(verdict(host: host) == .refusesHost(host))
         // Not even if the page says that it is of that origin, which it is.
-        #expect(
-            verdict(host: host, origin: "http://\(host)", site: "same-origin") == .refusesHost(host)
-        )
+        #expect(verdict(host: host, origin: "http://\(host)", site: "same-origin") == .refusesHost(host))
     }
 
     @Test func `a name of a proxy is answered when it was given, on any port`() throws {
-        let policy = try BrowserPolicy(
-            allowedOrigins: [],
-            hosts: ["Sync.example.org", "[fd00::1]"]
-        )
+        let policy = try BrowserPolicy(allowedOrigins: [], hosts: ["Sync.example.org", "[fd00::1]"])
         for host in ["sync.example.org", "sync.example.org:8443", "[fd00::1]:80", "localhost:1"] {
             #expect(verdict(host: host, by: policy) == .passes)
         }
         for isLoopback in [true, false] {
-            #expect(
-                verdict(host: "evil.example", by: policy, isLoopback: isLoopback)
-                    == .refusesHost("evil.example")
-            )
+            #expect(verdict(host: "evil.example", by: policy, isLoopback: isLoopback) == .refusesHost("evil.example"))
         }
         #expect(verdict(host: "sync.example.org", isLoopback: false) == .passes)
         // A page that the proxy serves under the same name is the server's own, TLS or not.
         for origin in ["https://sync.example.org", "http://sync.example.org"] {
             #expect(verdict(host: "sync.example.org", origin: origin, by: policy) == .passes)
         }
-        #expect(
-            verdict(
-                host: "sync.example.org:8443",
-                origin: "https://sync.example.org:8443",
-                by: policy
-            ) == .passes
-        )
+        #expect(verdict(host: "sync.example.org:8443", origin: "https://sync.example.org:8443", by: policy) == .passes)
     }
 
     @Test(arguments: [
         ("localhost:8080", "http://localhost:8080"), ("127.0.0.1:8080", "http://127.0.0.1:8080"),
-        ("[::1]:8080", "http://[::1]:8080"), ("localhost", "http://localhost"),
-        ("localhost:80", "http://localhost"), ("localhost", "https://localhost:443"),
-    ])
-    func `the server's own pages are answered`(host: String, origin: String) {
+        ("[::1]:8080", "http://[::1]:8080"), ("localhost", "http://localhost"), ("localhost:80", "http://localhost"),
+        ("localhost", "https://localhost:443"),
+    ]) func `the server's own pages are answered`(host: String, origin: String) {
         #expect(verdict(host: host, origin: origin) == .passes)
         #expect(verdict(host: host, origin: origin, site: "same-origin") == .passes)
     }
 
     @Test(arguments: [
-        "https://evil.example", "http://evil.example:8080", "http://localhost:8081",
-        "http://localhost", "https://localhost", "http://127.0.0.1:8080",
-        "http://localhost.evil.example:8080", "null", "", "*", "http://localhost:8080/",
-        "http://localhost:8080, https://evil.example", "localhost:8080", "file://localhost:8080",
-        "chrome-extension://localhost:8080",
-    ])
-    func `a page of another origin gets no answer, wherever it says it is`(origin: String) throws {
+        "https://evil.example", "http://evil.example:8080", "http://localhost:8081", "http://localhost",
+        "https://localhost", "http://127.0.0.1:8080", "http://localhost.evil.example:8080", "null", "", "*",
+        "http://localhost:8080/", "http://localhost:8080, https://evil.example", "localhost:8080",
+        "file://localhost:8080", "chrome-extension://localhost:8080",
+    ]) func `a page of another origin gets no answer, wherever it says it is`(origin: String) throws {
         for site in [nil, "same-origin", "none"] {
-            #expect(
-                verdict(host: "localhost:8080", origin: origin, site: site)
-                    == .refusesOrigin(origin)
-            )
+            #expect(verdict(host: "localhost:8080", origin: origin, site: site) == .refusesOrigin(origin))
         }
         let policy = try BrowserPolicy(allowedOrigins: ["https://app.example"], hosts: [])
-        #expect(
-            verdict(host: "a.example", origin: origin, by: policy, isLoopback: false)
-                == .refusesOrigin(origin)
-        )
+        #expect(verdict(host: "a.example", origin: origin, by: policy, isLoopback: false) == .refusesOrigin(origin))
     }
 
     @Test(arguments: ["cross-site", "same-site", "Same-Origin", "", "same-origin, none", "new"])
     func `a page's request without an origin is known by Sec-Fetch-Site`(site: String) {
         #expect(verdict(host: "localhost:8080", site: site) == .refusesSite(site))
-        #expect(
-            verdict(host: "localhost:8080", origin: "http://localhost:8080", site: site)
-                == .refusesSite(site)
-        )
+        #expect(verdict(host: "localhost:8080", origin: "http://localhost:8080", site: site) == .refusesSite(site))
     }
 
-    @Test(arguments: ["same-origin", "none"])
-    func `an address that the user opens is answered`(site: String) {
+    @Test(arguments: ["same-origin", "none"]) func `an address that the user opens is answered`(site: String) {
         #expect(verdict(host: "localhost:8080", site: site) == .passes)
     }
 
     @Test(arguments: [
-        ("https://app.example", "https://app.example"),
-        ("https://app.example:443", "https://app.example"),
-        ("HTTPS://App.Example", "https://app.example"),
-        ("http://localhost:5173", "http://localhost:5173"),
+        ("https://app.example", "https://app.example"), ("https://app.example:443", "https://app.example"),
+        ("HTTPS://App.Example", "https://app.example"), ("http://localhost:5173", "http://localhost:5173"),
         ("capacitor://localhost", "capacitor://localhost"),
-    ])
-    func `a page of an origin that was named is answered and may see it`(
-        named: String,
-        sent: String
-    ) throws {
+    ]) func `a page of an origin that was named is answered and may see it`(named: String, sent: String) throws {
         let policy = try BrowserPolicy(allowedOrigins: [named])
         for site in [nil, "cross-site", "same-site"] {
-            #expect(
-                verdict(host: "localhost:8080", origin: sent, site: site, by: policy)
-                    == .isAllowed(origin: sent)
-            )
+            #expect(verdict(host: "localhost:8080", origin: sent, site: site, by: policy) == .isAllowed(origin: sent))
         }
-        for other in ["https://app.example.evil", "https://app.example:8443", "http://app.example"]
-        {
-            #expect(
-                verdict(host: "localhost:8080", origin: other, by: policy) == .refusesOrigin(other)
-            )
+        for other in ["https://app.example.evil", "https://app.example:8443", "http://app.example"] {
+            #expect(verdict(host: "localhost:8080", origin: other, by: policy) == .refusesOrigin(other))
         }
         // Of which origin a page is has to be said.
-        #expect(
-            verdict(host: "localhost:8080", site: "cross-site", by: policy)
-                == .refusesSite("cross-site")
-        )
-        #expect(
-            verdict(host: "evil.example", origin: sent, by: policy) == .refusesHost("evil.example")
-        )
+        #expect(verdict(host: "localhost:8080", site: "cross-site", by: policy) == .refusesSite("cross-site"))
+        #expect(verdict(host: "evil.example", origin: sent, by: policy) == .refusesHost("evil.example"))
     }
 
     @Test(arguments: [
         "*", "null", "", "app.example", "https://", "https://app.example/", "https://*.example",
         "https://a.example,https://b.example", "://a.example", "https://u@a.example",
-    ])
-    func `what is no origin cannot be allowed, all of them least`(origin: String) {
-        let error = #expect(throws: TidemarkError.self) {
-            try BrowserPolicy(allowedOrigins: [origin])
-        }
+    ]) func `what is no origin cannot be allowed, all of them least`(origin: String) {
+        let error = #expect(throws: TidemarkError.self) { try BrowserPolicy(allowedOrigins: [origin]) }
         #expect(error?.code == .invalidArgument)
         #expect(error?.fix.contains("https://app.example") == true)
     }
 
     @Test(arguments: ["", "*", "https://a.example", "a.example:80", "a.example/x", "*.example"])
     func `what is no host cannot be answered to`(host: String) {
-        let error = #expect(throws: TidemarkError.self) {
-            try BrowserPolicy(allowedOrigins: [], hosts: [host])
-        }
+        let error = #expect(throws: TidemarkError.self) { try BrowserPolicy(allowedOrigins: [], hosts: [host]) }
         #expect(error?.code == .invalidArgument)
     }
 }

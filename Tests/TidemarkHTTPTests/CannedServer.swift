@@ -17,13 +17,7 @@ struct CannedServer {
         afterHead: Bool = true,
         body: (CannedServer) async throws -> Void
     ) async throws {
-        try await run(
-            inPiecesOf: .max,
-            hangsUp: hangsUp,
-            afterHead: afterHead,
-            answer: { _ in bytes },
-            body: body
-        )
+        try await run(inPiecesOf: .max, hangsUp: hangsUp, afterHead: afterHead, answer: { _ in bytes }, body: body)
     }
 
     /// Runs `body` against a server whose answers to the heads of requests go out in pieces of so
@@ -35,39 +29,25 @@ struct CannedServer {
         answer: @escaping @Sendable (_ head: String) -> [UInt8],
         body: (CannedServer) async throws -> Void
     ) async throws {
-        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(
-                        Handler(
-                            answer,
-                            pieceBytes: pieceBytes,
-                            hangsUp: hangsUp,
-                            afterHead: afterHead
-                        )
-                    )
-                }
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).childChannelInitializer {
+            channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHandler(
+                    Handler(answer, pieceBytes: pieceBytes, hangsUp: hangsUp, afterHead: afterHead)
+                )
             }
-            .bind(host: "127.0.0.1", port: 0)
-            .get()
+        }.bind(host: "127.0.0.1", port: 0).get()
         let server = CannedServer(listener: listener)
         let result: Result<Void, any Error>
-        do {
-            result = .success(try await body(server))
-        } catch {
-            result = .failure(error)
-        }
+        do { result = .success(try await body(server)) } catch { result = .failure(error) }
         try await listener.close()
         try result.get()
     }
 
     /// Runs `body` against a server that answers with this status, these headers and this body.
-    static func run(
-        status: String,
-        headers: [String],
-        content: String,
-        body: (CannedServer) async throws -> Void
-    ) async throws {
+    static func run(status: String, headers: [String], content: String, body: (CannedServer) async throws -> Void)
+        async throws
+    {
         let head = ["HTTP/1.1 \(status)"] + headers + ["Content-Length: \(content.utf8.count)"]
         let text = head.joined(separator: "\r\n") + "\r\n\r\n" + content
         try await run(Array(text.utf8), body: body)
@@ -82,12 +62,7 @@ struct CannedServer {
         private let afterHead: Bool
         private var request = ""
 
-        init(
-            _ answer: @escaping @Sendable (String) -> [UInt8],
-            pieceBytes: Int,
-            hangsUp: Bool,
-            afterHead: Bool
-        ) {
+        init(_ answer: @escaping @Sendable (String) -> [UInt8], pieceBytes: Int, hangsUp: Bool, afterHead: Bool) {
             self.answer = answer
             self.pieceBytes = pieceBytes
             self.hangsUp = hangsUp
@@ -112,8 +87,7 @@ struct CannedServer {
             hangsUp: Bool
         ) {
             var rest = bytes
-            guard let piece = rest.readSlice(length: min(pieceBytes, rest.readableBytes)),
-                piece.readableBytes > 0
+            guard let piece = rest.readSlice(length: min(pieceBytes, rest.readableBytes)), piece.readableBytes > 0
             else {
                 if hangsUp { channel.close(mode: .output, promise: nil) }
                 return

@@ -10,17 +10,14 @@ import TidemarkTestSupport
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = "INSERT INTO notes VALUES (1, 'first')"
 
-    @Test func `who names a device hears the change, who does not and who made it hear of it`()
-        async throws
-    {
+    @Test func `who names a device hears the change, who does not and who made it hear of it`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try await TestServer.run(cluster.service) { server in
             let anna = try await cluster.device("anna")
             let name = try await anna.rows("SELECT device FROM tidemark_device")[0]
             let listeners = [
                 try await RawListener.open(server, path: "/events?device=ben"),
-                try await RawListener.open(server, path: "/events?device=\(name)"),
-                try await RawListener.open(server),
+                try await RawListener.open(server, path: "/events?device=\(name)"), try await RawListener.open(server),
             ]
             for listener in listeners { #expect(await listener.revision() == 1) }
             try await anna.write("UPDATE notes SET text = 'new'")
@@ -31,9 +28,7 @@ import TidemarkTestSupport
             #expect(tag.hasPrefix(#"data: "1-"#))
             let answer = try #require(await listeners[0].line("data: "))
             #expect(answer.contains(#""text":"new""#))
-            for listener in listeners[1...] {
-                #expect(await listener.line("event: ", "id: ")?.hasSuffix(":2") == true)
-            }
+            for listener in listeners[1...] { #expect(await listener.line("event: ", "id: ")?.hasSuffix(":2") == true) }
         }
     }
 

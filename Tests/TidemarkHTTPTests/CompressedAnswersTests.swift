@@ -13,18 +13,14 @@ import TidemarkGzip
             + [UInt8](repeating: UInt8(ascii: "a"), count: length) + Array("\"]}".utf8)
     }
 
-    @Test func `a hundred devices that ask at once get the same bytes, which are compressed once`()
-        async throws
-    {
+    @Test func `a hundred devices that ask at once get the same bytes, which are compressed once`() async throws {
         let runs = Mutex(0)
         let answers = CompressedAnswers { json in
             runs.withLock { $0 += 1 }
             return JSONAnswer.compress(json)
         }
         let bodies = try await withThrowingTaskGroup(of: ByteBuffer.self) { tasks in
-            for _ in 0..<100 {
-                tasks.addTask { try await answers.compressed(Self.answer(1)) }
-            }
+            for _ in 0..<100 { tasks.addTask { try await answers.compressed(Self.answer(1)) } }
             return try await tasks.reduce(into: []) { $0.append($1) }
         }
         #expect(bodies.count == 100 && Set(bodies).count == 1)
@@ -42,9 +38,7 @@ import TidemarkGzip
         }
     }
 
-    @Test func `over HTTP, devices that miss the same get equal bytes, and others their own`()
-        async throws
-    {
+    @Test func `over HTTP, devices that miss the same get equal bytes, and others their own`() async throws {
         // Who asks for revision 1 is told of it; nobody else is.
         let service = ScriptedService { _, body in
             Self.answer(String(decoding: body, as: UTF8.self).contains("1") ? 1 : 2)

@@ -13,40 +13,28 @@ import TidemarkTestSupport
     private static let tag = ZoneTag(revision: 1, hash: "0123456789abcdef")
 
     /// Each way in which a device speaks to its server.
-    private static let questions:
-        [(path: String, ask: @Sendable (HTTPTransport) async throws -> Void)] = [
-            ("/sync", { _ = try await $0.sync(zone: "main", body: Array("{}".utf8)) }),
-            ("/sync", { _ = try await $0.news(zone: "main", device: "d", since: tag) }),
-            (
-                "/fingerprints",
-                { _ = try await $0.fingerprints(zone: "main", body: Array("{}".utf8)) }
-            ),
-            ("/schema", { _ = try await $0.schema(zone: "main") }),
-            ("/digest", { _ = try await $0.digest(zone: "main") }),
-            ("/events", { try await $0.listen(zone: "main", device: "d", from: nil) { _ in } }),
-            (
-                "/snapshot",
-                { transport in
-                    let file = FileManager.default.temporaryDirectory.appending(
-                        path: "\(UUID()).sqlite"
-                    )
-                    try await transport.snapshot(zone: "main", to: file.path) { _, _ in }
-                }
-            ),
-        ]
+    private static let questions: [(path: String, ask: @Sendable (HTTPTransport) async throws -> Void)] = [
+        ("/sync", { _ = try await $0.sync(zone: "main", body: Array("{}".utf8)) }),
+        ("/sync", { _ = try await $0.news(zone: "main", device: "d", since: tag) }),
+        ("/fingerprints", { _ = try await $0.fingerprints(zone: "main", body: Array("{}".utf8)) }),
+        ("/schema", { _ = try await $0.schema(zone: "main") }), ("/digest", { _ = try await $0.digest(zone: "main") }),
+        ("/events", { try await $0.listen(zone: "main", device: "d", from: nil) { _ in } }),
+        (
+            "/snapshot",
+            { transport in
+                let file = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).sqlite")
+                try await transport.snapshot(zone: "main", to: file.path) { _, _ in }
+            }
+        ),
+    ]
 
     private func failure(_ work: () async throws -> Void) async -> TidemarkError? {
         await #expect(throws: TidemarkError.self) { try await work() }
     }
 
-    @Test func `every request shows the token, and a refusal of it is an error of its own`()
-        async throws
-    {
+    @Test func `every request shows the token, and a refusal of it is an error of its own`() async throws {
         try await Gate.run(token: nil) { gate in
-            let transport = try HTTPTransport(
-                url: gate.url,
-                credentials: .token(Self.secret)
-            )
+            let transport = try HTTPTransport(url: gate.url, credentials: .token(Self.secret))
             for (_, ask) in Self.questions {
                 let error = await failure { try await ask(transport) }
                 #expect(error?.code == .signInNeeded)
@@ -65,9 +53,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `without credentials no token travels, and the refusal says that there is none`()
-        async throws
-    {
+    @Test func `without credentials no token travels, and the refusal says that there is none`() async throws {
         try await Gate.run(token: Self.secret) { gate in
             let transport = try HTTPTransport(url: gate.url)
             let error = await failure { _ = try await transport.digest(zone: "main") }
@@ -82,8 +68,7 @@ import TidemarkTestSupport
         (401, "Basic realm=\"x\"", ErrorCode.signInNeeded, "It asks for Basic"),
         (401, "bearer", .signInNeeded, "does not accept the token"),
         (403, "", .notAllowed, "does not let this device in"),
-    ])
-    func `401 and 403 of any proxy are told apart, and neither is a page in a browser`(
+    ]) func `401 and 403 of any proxy are told apart, and neither is a page in a browser`(
         status: Int,
         challenge: String,
         code: ErrorCode,
@@ -104,12 +89,9 @@ import TidemarkTestSupport
     }
 
     @Test func `a refusal of Tidemark's own comes through, whatever its status`() async throws {
-        let origin =
-            #"{"error":{"code":"originRefused","message":"m","fix":"f","recovery":"permanent"}}"#
-        let later =
-            #"{"error":{"code":"accountClosed","message":"m","fix":"f","recovery":"permanent"}}"#
-        for (status, text, code) in [(403, origin, "originRefused"), (401, later, "accountClosed")]
-        {
+        let origin = #"{"error":{"code":"originRefused","message":"m","fix":"f","recovery":"permanent"}}"#
+        let later = #"{"error":{"code":"accountClosed","message":"m","fix":"f","recovery":"permanent"}}"#
+        for (status, text, code) in [(403, origin, "originRefused"), (401, later, "accountClosed")] {
             let dismissal = Gate.Dismissal(status: .init(code: status), text: text)
             try await Gate.run(token: nil, otherwise: dismissal) { gate in
                 let transport = try HTTPTransport(url: gate.url)
@@ -120,9 +102,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a token that ran out is fetched anew, and the same request sent again once`()
-        async throws
-    {
+    @Test func `a token that ran out is fetched anew, and the same request sent again once`() async throws {
         let body = Array(#"{"note":"\#(String(repeating: "tide", count: 200))"}"#.utf8)
         try await Gate.run(token: "new") { gate in
             let needs = NIOLockedValueBox<[Credentials.Need]>([])
@@ -140,42 +120,29 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: ["old", "other", nil])
-    func `a token that is refused once more is not tried for ever`(fresh: String?) async throws {
+    @Test(arguments: ["old", "other", nil]) func `a token that is refused once more is not tried for ever`(
+        fresh: String?
+    ) async throws {
         try await Gate.run(token: "right") { gate in
-            let transport = try HTTPTransport(
-                url: gate.url,
-                credentials: .provider { $0 == .refused ? fresh : "old" }
-            )
+            let transport = try HTTPTransport(url: gate.url, credentials: .provider { $0 == .refused ? fresh : "old" })
             let error = await failure { _ = try await transport.digest(zone: "main") }
             #expect(error?.code == .signInNeeded)
             #expect(gate.visits.count == (fresh == "other" ? 2 : 1))
         }
     }
 
-    @Test func `credentials that fail send nothing, and their words are not repeated`()
-        async throws
-    {
+    @Test func `credentials that fail send nothing, and their words are not repeated`() async throws {
         struct Failure: Error { let password = "hunter2" }
         try await Gate.run(token: "right") { gate in
-            let failing = try HTTPTransport(
-                url: gate.url,
-                credentials: .provider { _ in throw Failure() }
-            )
+            let failing = try HTTPTransport(url: gate.url, credentials: .provider { _ in throw Failure() })
             let error = await failure { _ = try await failing.digest(zone: "main") }
             #expect(error?.code == .signInNeeded)
             #expect(error?.message.contains("Failure") == true)
             #expect(error?.description.contains("hunter2") == false)
             let typed = TidemarkError(.unreachable, "The provider is down.", fix: "Wait.")
-            let offline = try HTTPTransport(
-                url: gate.url,
-                credentials: .provider { _ in throw typed }
-            )
+            let offline = try HTTPTransport(url: gate.url, credentials: .provider { _ in throw typed })
             #expect(await failure { _ = try await offline.digest(zone: "main") } == typed)
-            let forging = try HTTPTransport(
-                url: gate.url,
-                credentials: .provider { _ in "hunter2\r\nX-Admin: yes" }
-            )
+            let forging = try HTTPTransport(url: gate.url, credentials: .provider { _ in "hunter2\r\nX-Admin: yes" })
             let forged = await failure { _ = try await forging.digest(zone: "main") }
             #expect(forged?.code == .invalidArgument)
             #expect(forged?.description.contains("hunter2") == false)
@@ -201,58 +168,41 @@ import TidemarkTestSupport
         let error = #expect(throws: TidemarkError.self) { try Credentials.token(token) }
         #expect(error?.code == .invalidArgument)
         #expect(token.isEmpty || error?.description.contains(token) == false)
-        #expect(throws: TidemarkError.self) {
-            try Credentials.token(String(repeating: "a", count: 8 << 10 + 1))
-        }
+        #expect(throws: TidemarkError.self) { try Credentials.token(String(repeating: "a", count: 8 << 10 + 1)) }
     }
 
     @Test(arguments: [
         ("http://sync.example.org", false), ("http://192.168.1.7:8080", false),
         ("http://127.0.0.1.evil.example", false), ("http://localhost.evil.example", false),
-        ("https://sync.example.org", true), ("http://127.0.0.1:8080", true),
-        ("http://[::1]:8080", true), ("http://LOCALHOST", true),
-    ])
-    func `a token travels encrypted, or not beyond this machine`(url: String, isFine: Bool) throws {
+        ("https://sync.example.org", true), ("http://127.0.0.1:8080", true), ("http://[::1]:8080", true),
+        ("http://LOCALHOST", true),
+    ]) func `a token travels encrypted, or not beyond this machine`(url: String, isFine: Bool) throws {
         let credentials = try Credentials.token(Self.secret)
         #expect(throws: Never.self) { try HTTPTransport(url: url) }
         guard !isFine else {
             #expect(throws: Never.self) { try HTTPTransport(url: url, credentials: credentials) }
             return
         }
-        let error = #expect(throws: TidemarkError.self) {
-            try HTTPTransport(url: url, credentials: credentials)
-        }
+        let error = #expect(throws: TidemarkError.self) { try HTTPTransport(url: url, credentials: credentials) }
         #expect(error?.code == .invalidArgument)
         #expect(error?.fix.contains("https://") == true)
         #expect(error?.description.contains(Self.secret) == false)
     }
 
-    @Test func `an engine that is not let in keeps what waits, and writes no token anywhere`()
-        async throws
-    {
+    @Test func `an engine that is not let in keeps what waits, and writes no token anywhere`() async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).sqlite")
         let database = try DatabasePool(path: file.path)
         try await database.write {
-            try $0.execute(
-                sql: "CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT)"
-            )
+            try $0.execute(sql: "CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT)")
         }
         try await Gate.run(token: nil) { gate in
-            let engine = try await SyncEngine(
-                database,
-                server: gate.url,
-                credentials: .token(Self.secret)
-            )
-            try await database.write {
-                try $0.execute(sql: "INSERT INTO notes (text) VALUES ('mine')")
-            }
+            let engine = try await SyncEngine(database, server: gate.url, credentials: .token(Self.secret))
+            try await database.write { try $0.execute(sql: "INSERT INTO notes (text) VALUES ('mine')") }
             let error = await failure { try await engine.sync() }
             #expect(error?.code == .signInNeeded)
             #expect(gate.visits.isEmpty == false)
             #expect(gate.visits.allSatisfy { $0.authorization == "Bearer \(Self.secret)" })
-            let edits = try await database.read {
-                try String.fetchAll($0, sql: "SELECT text FROM notes")
-            }
+            let edits = try await database.read { try String.fetchAll($0, sql: "SELECT text FROM notes") }
             #expect(edits == ["mine"])
             #expect(try await engine.conflicts().isEmpty)
         }

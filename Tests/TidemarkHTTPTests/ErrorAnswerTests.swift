@@ -8,33 +8,22 @@ import TidemarkCore
 /// How errors look from outside.
 @Suite struct ErrorAnswerTests {
     private static let statuses: [(ErrorCode, Int)] = [
-        (.malformedRequest, 400), (.duplicateName, 400), (.unknownTable, 400),
-        (.unknownColumn, 400), (.invalidValue, 400), (.invalidKey, 400),
-        (.unknownTemporaryId, 400), (.invalidArgument, 400), (.unknownZone, 404),
-        (.unknownPath, 404), (.methodNotAllowed, 405), (.revisionAhead, 409),
-        (.epochMismatch, 409), (.schemaMismatch, 409), (.changeSetIdReused, 409),
-        (.predecessorMissing, 409), (.identityInUse, 409), (.snapshotRequired, 410),
-        (.fullRequestRequired, 412),
-        (.tooLarge, 413), (.unsupportedEncoding, 415), (.rangeNotSatisfiable, 416),
-        (.brokenReference, 422),
-        (.constraintViolated, 422), (.unavailable, 503), (.storageFailed, 503), (.fileDamaged, 500),
-        (.internalFailure, 500),
-        (.unusableFile, 500), (.unsyncableSchema, 500), (.unreachable, 500),
-        (.invalidResponse, 500), (ErrorCode(rawValue: "someLaterCode"), 500),
+        (.malformedRequest, 400), (.duplicateName, 400), (.unknownTable, 400), (.unknownColumn, 400),
+        (.invalidValue, 400), (.invalidKey, 400), (.unknownTemporaryId, 400), (.invalidArgument, 400),
+        (.unknownZone, 404), (.unknownPath, 404), (.methodNotAllowed, 405), (.revisionAhead, 409),
+        (.epochMismatch, 409), (.schemaMismatch, 409), (.changeSetIdReused, 409), (.predecessorMissing, 409),
+        (.identityInUse, 409), (.snapshotRequired, 410), (.fullRequestRequired, 412), (.tooLarge, 413),
+        (.unsupportedEncoding, 415), (.rangeNotSatisfiable, 416), (.brokenReference, 422), (.constraintViolated, 422),
+        (.unavailable, 503), (.storageFailed, 503), (.fileDamaged, 500), (.internalFailure, 500), (.unusableFile, 500),
+        (.unsyncableSchema, 500), (.unreachable, 500), (.invalidResponse, 500),
+        (ErrorCode(rawValue: "someLaterCode"), 500),
     ]
 
-    @Test(arguments: statuses)
-    func `every error keeps its code, words, recovery and place on the wire`(
+    @Test(arguments: statuses) func `every error keeps its code, words, recovery and place on the wire`(
         code: ErrorCode,
         status: Int
     ) async throws {
-        let place = TidemarkError.Place(
-            changeSet: 2,
-            id: "c0ffee",
-            table: "cities",
-            key: "[1,\"é\"]",
-            column: "name"
-        )
+        let place = TidemarkError.Place(changeSet: 2, id: "c0ffee", table: "cities", key: "[1,\"é\"]", column: "name")
         let thrown = TidemarkError(code, "What happened.", fix: "What to do.", place: place)
         try await TestServer.run(ScriptedService { _, _ in throw thrown }) { server in
             let answer = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer()))
@@ -104,11 +93,7 @@ import TidemarkCore
             #expect(try put.error.fix == "Use POST /zones/teams/sync.")
             let get = try await server.send(.GET, "/fingerprints")
             #expect(get.headers.first(name: "Allow") == "POST")
-            let post = try await server.send(
-                .POST,
-                "/snapshot",
-                body: .bytes(ByteBuffer(string: "{}"))
-            )
+            let post = try await server.send(.POST, "/snapshot", body: .bytes(ByteBuffer(string: "{}")))
             #expect(post.status == 405)
             #expect(post.headers.first(name: "Allow") == "GET, HEAD")
             #expect(try post.error.code == .methodNotAllowed)
@@ -136,9 +121,7 @@ import TidemarkCore
                 port: server.port,
                 logger: server.log.logger
             )
-            let error = await #expect(throws: TidemarkError.self) {
-                try await second.run(stopsOnSignals: false)
-            }
+            let error = await #expect(throws: TidemarkError.self) { try await second.run(stopsOnSignals: false) }
             #expect(error?.code == .invalidArgument)
             #expect(error?.message.contains("127.0.0.1:\(server.port)") == true)
             #expect(error?.message.contains("Address already in use") == true)

@@ -13,11 +13,7 @@ import TidemarkTestSupport
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
     private func cluster(_ limits: Limits = .standard) throws -> Cluster {
-        try Cluster(
-            schema: Self.schema,
-            seed: "INSERT INTO notes VALUES (1, 'first')",
-            limits: limits
-        )
+        try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (1, 'first')", limits: limits)
     }
 
     private static let edit = Array(
@@ -36,8 +32,7 @@ import TidemarkTestSupport
             for listener in [a, b] {
                 #expect(await listener.line("id: ") == "id: \(start.epoch):2")
                 #expect(
-                    await listener.line("data: ")
-                        == #"data: {"zone":"main","epoch":"\#(start.epoch)","revision":2}"#
+                    await listener.line("data: ") == #"data: {"zone":"main","epoch":"\#(start.epoch)","revision":2}"#
                 )
             }
         }
@@ -55,9 +50,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `D2: a listener that was cut off is told the latest, if it has not heard of it`()
-        async throws
-    {
+    @Test func `D2: a listener that was cut off is told the latest, if it has not heard of it`() async throws {
         let cluster = try cluster()
         try await TestServer.run(cluster.service) { server in
             let epoch = try await cluster.store.latest(zone: "main").epoch
@@ -91,16 +84,12 @@ import TidemarkTestSupport
                     // A machine that is busy may take too long to connect.
                     while !Task.isCancelled {
                         do {
-                            try await transport.listen(
-                                zone: "main",
-                                device: "listener \(number)",
-                                from: known
-                            ) { event in
+                            try await transport.listen(zone: "main", device: "listener \(number)", from: known) {
+                                event in
                                 // A small change may come with the news of it.
                                 switch event {
                                 case .moved(let to): told.yield((number, to.revision))
-                                case .changed(let change):
-                                    told.yield((number, change.end.revision))
+                                case .changed(let change): told.yield((number, change.end.revision))
                                 default: break
                                 }
                             }
@@ -121,9 +110,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `rule 21: who listens and does not read holds up nobody, and costs no memory`()
-        async throws
-    {
+    @Test func `rule 21: who listens and does not read holds up nobody, and costs no memory`() async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             let stuck = try await RawListener.open(server, reads: false)
@@ -138,17 +125,13 @@ import TidemarkTestSupport
             }
             try await stuck.read()
             var heard: [Int64] = []
-            while heard.last != last, let revision = await stuck.revision() {
-                heard.append(revision)
-            }
+            while heard.last != last, let revision = await stuck.revision() { heard.append(revision) }
             #expect(heard.last == last)
             #expect(heard.count < 1_000, "the others were never kept for it")
         }
     }
 
-    @Test func `a silent stream has signs of life, for proxies and for whoever reads it`()
-        async throws
-    {
+    @Test func `a silent stream has signs of life, for proxies and for whoever reads it`() async throws {
         var limits = Limits.standard
         limits.heartbeatMilliseconds = 20
         limits.listenerTickMilliseconds = 10
@@ -160,14 +143,10 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a listener that hangs up is forgotten at once, without anything to tell`()
-        async throws
-    {
+    @Test func `a listener that hangs up is forgotten at once, without anything to tell`() async throws {
         let cluster = try cluster()
         try await TestServer.run(cluster.service) { server in
-            let listeners = [
-                try await RawListener.open(server), try await RawListener.open(server),
-            ]
+            let listeners = [try await RawListener.open(server), try await RawListener.open(server)]
             for listener in listeners { #expect(await listener.revision() == 1) }
             #expect(cluster.store.fanOut.listenerCount == 2)
             try await listeners[0].close()
@@ -179,9 +158,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `rule 21: a listener that is one too many is refused, and told when to come back`()
-        async throws
-    {
+    @Test func `rule 21: a listener that is one too many is refused, and told when to come back`() async throws {
         var limits = Limits.standard
         limits.listenersMax = 1
         let cluster = try cluster(limits)
@@ -194,10 +171,7 @@ import TidemarkTestSupport
             #expect(try refused.error.code == .unavailable)
             // Who may not wait is answered at once.
             let body = #"{"maxRevision":1,"wait":50000}"#
-            let answer = try await HTTPTransport(url: server.url).sync(
-                zone: "main",
-                body: Array(body.utf8)
-            )
+            let answer = try await HTTPTransport(url: server.url).sync(zone: "main", body: Array(body.utf8))
             #expect(String(decoding: answer, as: UTF8.self).contains(#""changeSets":[]"#))
             let unknown = try await server.send(.GET, "/zones/other/events")
             #expect(unknown.status == 503)
@@ -225,10 +199,9 @@ import TidemarkTestSupport
 /// What the system grants is divided between those who stay and those who sync.
 @Suite struct ConnectionRoomTests {
     @Test(arguments: [
-        (1_048_576, 14_096, 10_000), (20_000, 14_096, 10_000), (10_240, 10_112, 6_016),
-        (1_024, 896, 448), (256, 128, 64), (64, 2, 1), (Int.max, 14_096, 10_000),
-    ])
-    func `rule 21: however few files may be open, listeners leave room for syncs`(
+        (1_048_576, 14_096, 10_000), (20_000, 14_096, 10_000), (10_240, 10_112, 6_016), (1_024, 896, 448),
+        (256, 128, 64), (64, 2, 1), (Int.max, 14_096, 10_000),
+    ]) func `rule 21: however few files may be open, listeners leave room for syncs`(
         files: Int,
         connections: Int,
         listeners: Int

@@ -11,11 +11,7 @@ import Testing
         typealias OutboundIn = ByteBuffer
         private var unread: [EventLoopPromise<Void>] = []
 
-        func write(
-            context: ChannelHandlerContext,
-            data: NIOAny,
-            promise: EventLoopPromise<Void>?
-        ) {
+        func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
             if let promise { unread.append(promise) }
         }
 
@@ -31,9 +27,7 @@ import Testing
     }
 
     private func channel(to client: SlowClient) throws -> EmbeddedChannel {
-        let channel = EmbeddedChannel(
-            handlers: [client, FlushBeforeCloseHandler(timeout: .seconds(60))]
-        )
+        let channel = EmbeddedChannel(handlers: [client, FlushBeforeCloseHandler(timeout: .seconds(60))])
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         return channel
     }

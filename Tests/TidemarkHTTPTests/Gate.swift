@@ -40,9 +40,7 @@ struct Gate: Sendable {
         let application = Application(
             responder: Guard(token: token, dismissal: dismissal, seen: seen),
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
-            onServerRunning: { channel in
-                listening.yield(channel.localAddress?.port ?? 0)
-            },
+            onServerRunning: { channel in listening.yield(channel.localAddress?.port ?? 0) },
             logger: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() }
         )
         let running = Task {
@@ -56,9 +54,7 @@ struct Gate: Sendable {
                 break
             }
             result = .success(())
-        } catch {
-            result = .failure(error)
-        }
+        } catch { result = .failure(error) }
         running.cancel()
         _ = await running.result
         try result.get()

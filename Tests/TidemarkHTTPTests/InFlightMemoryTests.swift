@@ -19,9 +19,7 @@ import TidemarkGzip
         return limits
     }
 
-    @Test func `thirty small bodies that become large take what one bound allows, not thirtyfold`()
-        async throws
-    {
+    @Test func `thirty small bodies that become large take what one bound allows, not thirtyfold`() async throws {
         let bomb = gzip([UInt8](repeating: 32, count: Self.mebibyte), level: 9)
         let registry = PrometheusRegistry()
         let crowd = Crowd(count: 30)
@@ -71,8 +69,7 @@ import TidemarkGzip
     @Test(arguments: [
         "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n",
         "POST /fingerprints HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n",
-    ])
-    func `an upload that hangs up half-way gives its memory back`(head: String) async throws {
+    ]) func `an upload that hangs up half-way gives its memory back`(head: String) async throws {
         let registry = PrometheusRegistry()
         try await TestServer.run(ScriptedService(), limits: limits, registry: registry) { server in
             let half = String(repeating: " ", count: 500_000)
@@ -83,9 +80,7 @@ import TidemarkGzip
         }
     }
 
-    @Test func `answers that nobody reads are counted, the next large one waits elsewhere`()
-        async throws
-    {
+    @Test func `answers that nobody reads are counted, the next large one waits elsewhere`() async throws {
         // More than the buffers of a connection take, which are the system's.
         let large = noise(count: 24 * Self.mebibyte)
         var limits = limits
@@ -115,9 +110,7 @@ import TidemarkGzip
         }
     }
 
-    @Test func `requests that are refused, and services that fail, give their memory back`()
-        async throws
-    {
+    @Test func `requests that are refused, and services that fail, give their memory back`() async throws {
         let service = ScriptedService { _, _ in
             throw TidemarkError(.storageFailed, "The disk is full.", fix: "Make room.")
         }
@@ -141,9 +134,7 @@ import TidemarkGzip
         }
     }
 
-    @Test func `a server whose memory does not hold its largest request does not start`()
-        async throws
-    {
+    @Test func `a server whose memory does not hold its largest request does not start`() async throws {
         var limits = limits
         limits.inFlightBytesMax = 2 * Self.mebibyte
         let error = await #expect(throws: TidemarkError.self) {
@@ -166,18 +157,13 @@ import TidemarkGzip
         return Int(try #require(page.value("tidemark_in_flight_bytes")))
     }
 
-    private static func untilNothingIsHeld(
-        _ registry: PrometheusRegistry,
-        _ server: TestServer
-    ) async throws {
+    private static func untilNothingIsHeld(_ registry: PrometheusRegistry, _ server: TestServer) async throws {
         try await until(server) { try held(registry) == 0 }
     }
 
     /// Asks the server something small again and again, until a condition holds.
     private static func until(_ server: TestServer, _ condition: () throws -> Bool) async throws {
-        while try !condition() {
-            try #require(try await server.send(.GET, "/healthz").status == 200)
-        }
+        while try !condition() { try #require(try await server.send(.GET, "/healthz").status == 200) }
     }
 }
 

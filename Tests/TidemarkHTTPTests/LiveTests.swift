@@ -20,10 +20,7 @@ import TidemarkTestSupport
     }
 
     /// Waits for a revision of others to arrive.
-    private func arrival(
-        of revision: Int64,
-        in events: inout AsyncStream<SyncEvent>.Iterator
-    ) async {
+    private func arrival(of revision: Int64, in events: inout AsyncStream<SyncEvent>.Iterator) async {
         while let event = await events.next(isolation: #isolation) {
             if case .remoteChanges(let reached, _) = event, reached >= revision { return }
         }
@@ -53,9 +50,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `D2: a proxy that cuts the events is got over, and what was missed arrives`()
-        async throws
-    {
+    @Test func `D2: a proxy that cuts the events is got over, and what was missed arrives`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         try await TestServer.run(cluster.service) { server in
             let relay = TCPRelay(targetPort: server.port)
@@ -93,9 +88,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `an engine that is not to be live, or that nobody holds any more, does not listen`()
-        async throws
-    {
+    @Test func `an engine that is not to be live, or that nobody holds any more, does not listen`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         try await TestServer.run(cluster.service) { server in
             let transport = try HTTPTransport(url: server.url)
@@ -130,9 +123,7 @@ import TidemarkTestSupport
 private struct Deaf: Transport {
     let real: HTTPTransport
 
-    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await real.sync(zone: zone, body: body)
-    }
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] { try await real.sync(zone: zone, body: body) }
 
     func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await real.fingerprints(zone: zone, body: body)
@@ -143,9 +134,7 @@ private struct Deaf: Transport {
         since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
-    }
+    ) async throws { try await real.snapshot(zone: zone, since: base, to: path, progress: progress) }
 
     func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
 
@@ -169,12 +158,9 @@ private final class Crying: ForwardingTransport {
         return try await real.sync(zone: zone, body: body)
     }
 
-    func listen(
-        zone: String,
-        device: String,
-        from known: ZoneRevision?,
-        heard: @Sendable (PushEvent) -> Void
-    ) async throws {
+    func listen(zone: String, device: String, from known: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
+        async throws
+    {
         for await times in cries.stream {
             for _ in 0..<times {
                 let revision = count.withLockedValue { count in

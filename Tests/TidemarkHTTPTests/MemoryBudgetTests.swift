@@ -77,13 +77,9 @@ private final class Ledger {
     var bytes: Int { budget.bytes }
 
     func open() -> MemoryBudget.Ticket { budget.open() }
-    func grow(_ ticket: MemoryBudget.Ticket, to bytes: Int) -> Bool {
-        budget.grow(ticket, to: bytes)
-    }
+    func grow(_ ticket: MemoryBudget.Ticket, to bytes: Int) -> Bool { budget.grow(ticket, to: bytes) }
     func finishReading(_ ticket: MemoryBudget.Ticket) { budget.finishReading(ticket) }
-    func answer(_ ticket: MemoryBudget.Ticket, bytes: Int) -> Bool {
-        budget.answer(ticket, bytes: bytes)
-    }
+    func answer(_ ticket: MemoryBudget.Ticket, bytes: Int) -> Bool { budget.answer(ticket, bytes: bytes) }
     func leave(_ ticket: MemoryBudget.Ticket) -> Bool { budget.leave(ticket) }
     func close(_ ticket: MemoryBudget.Ticket) { budget.close(ticket) }
     func admit() -> [MemoryBudget.Ticket] { budget.admit() }
@@ -113,18 +109,14 @@ private struct BudgetWorld {
             let bodyBytes = Int.random(in: 1...bounds.bodyBytesMax, using: &random)
             let answerBytes = Int.random(in: 1...100, using: &random)
             let ticket = budget.open()
-            exchanges.append(
-                Exchange(ticket: ticket, bodyBytes: bodyBytes, answerBytes: answerBytes)
-            )
+            exchanges.append(Exchange(ticket: ticket, bodyBytes: bodyBytes, answerBytes: answerBytes))
         }
     }
 
     /// Takes steps until nobody can take one; returns their number.
     mutating func run() -> Int {
         var steps = 0
-        while let place = exchanges.indices.filter({ !exchanges[$0].isWaiting })
-            .randomElement(using: &random)
-        {
+        while let place = exchanges.indices.filter({ !exchanges[$0].isWaiting }).randomElement(using: &random) {
             step(place)
             steps += 1
             bytesPeak = max(bytesPeak, budget.bytes)
@@ -135,10 +127,7 @@ private struct BudgetWorld {
     private mutating func step(_ place: Int) {
         let exchange = exchanges[place]
         if exchange.bytes < exchange.bodyBytes {
-            let bytes = min(
-                exchange.bytes + Int.random(in: 1...40, using: &random),
-                exchange.bodyBytes
-            )
+            let bytes = min(exchange.bytes + Int.random(in: 1...40, using: &random), exchange.bodyBytes)
             exchanges[place].bytes = bytes
             exchanges[place].isWaiting = !budget.grow(exchange.ticket, to: bytes)
             return
@@ -148,9 +137,7 @@ private struct BudgetWorld {
             exchanges[place].isHandled = true
         } else {
             // A refused answer ends the exchange just as one that has been sent.
-            if !budget.answer(exchange.ticket, bytes: exchange.answerBytes)
-                || Bool.random(using: &random)
-            {
+            if !budget.answer(exchange.ticket, bytes: exchange.answerBytes) || Bool.random(using: &random) {
                 budget.close(exchange.ticket)
                 exchanges.remove(at: place)
                 finished += 1

@@ -38,10 +38,7 @@ import TidemarkTestSupport
         }
     }
 
-    private func place(
-        _ cluster: Cluster,
-        _ body: @Sendable @escaping (Place) async throws -> Void
-    ) async throws {
+    private func place(_ cluster: Cluster, _ body: @Sendable @escaping (Place) async throws -> Void) async throws {
         try await TestServer.run(cluster.service) { server in
             let relay = TCPRelay(targetPort: server.port)
             let url = "http://127.0.0.1:\(try await relay.start())"
@@ -61,9 +58,7 @@ import TidemarkTestSupport
     // MARK: Bytes and requests
 
     @Test(arguments: [1, 1_000_000])
-    func `F5: a sync when nothing is new is one request of at most 300 bytes, both ways`(
-        revision: Int
-    ) async throws {
+    func `F5: a sync when nothing is new is one request of at most 300 bytes, both ways`(revision: Int) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try cluster.writeOutside(
             "UPDATE tidemark_zone SET revision = \(revision), horizon = \(revision), adopted = \(revision)"
@@ -87,17 +82,13 @@ import TidemarkTestSupport
             }
             let cost = try await place.sync()
             #expect(cost.requests == ["GET 200"])
-            #expect(
-                try await place.ben.rows("SELECT count(*) FROM notes WHERE text = 'x'") == ["10"]
-            )
+            #expect(try await place.ben.rows("SELECT count(*) FROM notes WHERE text = 'x'") == ["10"])
             #expect(try await place.sync().requests == ["GET 304"])
             try await place.cluster.converge(place.anna, place.ben)
         }
     }
 
-    @Test func `a device with edits asks in full, and in short again when they are answered`()
-        async throws
-    {
+    @Test func `a device with edits asks in full, and in short again when they are answered`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try await place(cluster) { place in
             try await place.ben.write("UPDATE notes SET text = 'mine' WHERE id = 1")
@@ -106,9 +97,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `rule 16: what sqlite3 writes into the served file is news, at the next sync`()
-        async throws
-    {
+    @Test func `rule 16: what sqlite3 writes into the served file is news, at the next sync`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try await place(cluster) { place in
             #expect(try await place.sync().requests == ["GET 304"])
@@ -121,10 +110,9 @@ import TidemarkTestSupport
 
     // MARK: Never wrongly up to date
 
-    @Test(arguments: [false, true])
-    func `A10: a server that came back from a backup never says that nothing is new`(isSaid: Bool)
-        async throws
-    {
+    @Test(arguments: [false, true]) func `A10: a server that came back from a backup never says that nothing is new`(
+        isSaid: Bool
+    ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try await place(cluster) { place in
             let backup = try await place.cluster.backUp()
@@ -145,11 +133,7 @@ import TidemarkTestSupport
     }
 
     @Test func `B8: a value that was overruled comes back to its author`() async throws {
-        let cluster = try Cluster(
-            schema: Self.schema,
-            seed: Self.seed,
-            policies: ["notes": .lastWriter]
-        )
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: ["notes": .lastWriter])
         try await place(cluster) { place in
             try await place.anna.write("UPDATE notes SET text = 'later' WHERE id = 1")
             try await place.ben.write("UPDATE notes SET text = 'mine' WHERE id = 1")
@@ -159,15 +143,11 @@ import TidemarkTestSupport
             #expect(try await place.ben.engine.conflicts().count == 1)
             // The server keeps the note until Ben has said in full that he has it.
             #expect(try await place.sync().requests == ["GET 412", "POST 200"])
-            #expect(
-                try await place.cluster.rows("SELECT count(*) FROM tidemark_overruled") == ["0"]
-            )
+            #expect(try await place.cluster.rows("SELECT count(*) FROM tidemark_overruled") == ["0"])
         }
     }
 
-    @Test func `rule 17: a device whose rows are damaged is not told that nothing is new`()
-        async throws
-    {
+    @Test func `rule 17: a device whose rows are damaged is not told that nothing is new`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try await place(cluster) { place in
             #expect(try await place.sync().requests == ["GET 304"])
@@ -187,23 +167,17 @@ import TidemarkTestSupport
 
     // MARK: The form
 
-    @Test func `an answer to few words is the one to many, and its tag is for the next question`()
-        async throws
-    {
+    @Test func `an answer to few words is the one to many, and its tag is for the next question`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try await TestServer.run(cluster.service) { server in
             let anna = try await cluster.device("anna")
             try await anna.engine.sync()
             let first = try #require(anna.transport.faults.questions.last)
-            let device = try #require(
-                try await anna.rows("SELECT device FROM tidemark_device").first
-            )
+            let device = try #require(try await anna.rows("SELECT device FROM tidemark_device").first)
             // Enough for gzip to be worth while.
             try await anna.write("UPDATE notes SET text = text || ' is longer now'")
             try await anna.engine.sync()
-            let ask = HTTPHeaders([
-                ("If-None-Match", first.entityTag), ("Accept-Encoding", "gzip"),
-            ])
+            let ask = HTTPHeaders([("If-None-Match", first.entityTag), ("Accept-Encoding", "gzip")])
             let short = try await server.send(.GET, "/sync?device=other", headers: ask)
             #expect(short.status == 200)
             #expect(short.headers.first(name: "Content-Encoding") == "gzip")
@@ -232,8 +206,9 @@ import TidemarkTestSupport
                 let lines = text.split(separator: "\r\n").map(String.init)
                 #expect(lines.first == "HTTP/1.1 304 Not Modified")
                 #expect(
-                    lines.dropFirst().map { $0.lowercased().prefix { $0 != ":" } }.sorted()
-                        == ["cache-control", "date", "etag"]
+                    lines.dropFirst().map { $0.lowercased().prefix { $0 != ":" } }.sorted() == [
+                        "cache-control", "date", "etag",
+                    ]
                 )
                 #expect(lines.contains { $0.hasSuffix(": \(tag)") })
             }
@@ -241,21 +216,15 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [
-        "/sync", "/sync?device=", "/sync?device", "/sync?device=%00", "/sync?device=a%00b",
-        "/sync?device=a&wait=1000", "/sync?wait=1000&device=a", "/sync?device=a&device=b",
-        "/sync?colour=red", "/zones/main/sync",
-    ])
-    func `rule 21: a question of another form has to be asked in full`(path: String) async throws {
+        "/sync", "/sync?device=", "/sync?device", "/sync?device=%00", "/sync?device=a%00b", "/sync?device=a&wait=1000",
+        "/sync?wait=1000&device=a", "/sync?device=a&device=b", "/sync?colour=red", "/zones/main/sync",
+    ]) func `rule 21: a question of another form has to be asked in full`(path: String) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try await TestServer.run(cluster.service) { server in
             let anna = try await cluster.device("anna")
             try await anna.engine.sync()
             let tag = try #require(anna.transport.faults.questions.last).entityTag
-            let right = try await server.send(
-                .GET,
-                "/sync?device=a",
-                headers: ["If-None-Match": tag]
-            )
+            let right = try await server.send(.GET, "/sync?device=a", headers: ["If-None-Match": tag])
             #expect(right.status == 304)
             let answer = try await server.send(.GET, path, headers: ["If-None-Match": tag])
             #expect(answer.status == 412)

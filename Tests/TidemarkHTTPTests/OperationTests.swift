@@ -12,19 +12,13 @@ import TidemarkTestSupport
 @Suite struct OperationTests {
     private static let pull = #"{"maxRevision":0}"#
 
-    private static func post(_ server: TestServer, _ path: String, _ text: String) async throws
-        -> TestServer.Answer
-    {
+    private static func post(_ server: TestServer, _ path: String, _ text: String) async throws -> TestServer.Answer {
         try await server.send(.POST, path, body: .bytes(ByteBuffer(string: text)))
     }
 
-    @Test func `requests are counted by route and status, whatever zones and paths clients name`()
-        async throws
-    {
+    @Test func `requests are counted by route and status, whatever zones and paths clients name`() async throws {
         let service = ScriptedService { zone, body in
-            guard zone != "none" else {
-                throw TidemarkError(.unknownZone, "No zone.", fix: "Name another.")
-            }
+            guard zone != "none" else { throw TidemarkError(.unknownZone, "No zone.", fix: "Name another.") }
             return body
         }
         try await TestServer.run(service) { server in
@@ -34,21 +28,13 @@ import TidemarkTestSupport
             for path in 0..<5 { _ = try await server.send(.GET, "/nowhere/\(path)") }
             let answer = try await server.send(.GET, "/metrics")
             #expect(answer.status == 200)
-            #expect(
-                answer.headers.first(name: "Content-Type")
-                    == "text/plain; version=0.0.4; charset=utf-8"
-            )
+            #expect(answer.headers.first(name: "Content-Type") == "text/plain; version=0.0.4; charset=utf-8")
             let page = try PrometheusPage(answer.text)
-            let counts = page.samples.filter {
-                $0.name == "tidemark_request_duration_seconds_count"
-            }
-            let byRoute = counts.map {
-                "\($0.labels["route"] ?? "") \($0.labels["status"] ?? "") \(Int($0.value))"
-            }
+            let counts = page.samples.filter { $0.name == "tidemark_request_duration_seconds_count" }
+            let byRoute = counts.map { "\($0.labels["route"] ?? "") \($0.labels["status"] ?? "") \(Int($0.value))" }
             #expect(
                 byRoute.sorted() == [
-                    "/sync 200 1", "/zones/{zone}/sync 200 20", "/zones/{zone}/sync 404 1",
-                    "unknown 404 5",
+                    "/sync 200 1", "/zones/{zone}/sync 200 20", "/zones/{zone}/sync 404 1", "unknown 404 5",
                 ]
             )
             #expect(page.value("tidemark_refusals_total", ["code": "unknownZone"]) == 1)
@@ -58,17 +44,13 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a log line is a message with metadata: who asked for what, and how it went`()
-        async throws
-    {
+    @Test func `a log line is a message with metadata: who asked for what, and how it went`() async throws {
         let service = ScriptedService { _, _ in Array(#"{"secret":"hunter2"}"#.utf8) }
         try await TestServer.run(service) { server in
             _ = try await Self.post(server, "/zones/team%0Aforged/sync?token=hunter2", "hunter2")
             let line = try #require(server.log.all.first { $0.contains("route=/zones/") })
             #expect(line.hasPrefix("info: answered bytes=21 method=POST milliseconds="))
-            #expect(
-                line.hasSuffix(" received=7 route=/zones/{zone}/sync status=200 zone=team%0Aforged")
-            )
+            #expect(line.hasSuffix(" received=7 route=/zones/{zone}/sync status=200 zone=team%0Aforged"))
             #expect(!server.log.all.joined().contains("hunter2"))
         }
     }
@@ -93,9 +75,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a store that stalls is told within the bound, by one question however many ask`()
-        async throws
-    {
+    @Test func `a store that stalls is told within the bound, by one question however many ask`() async throws {
         let service = ScriptedService()
         let clock = StoppedClock()
         try await TestServer.run(service, clock: clock) { server in
@@ -105,10 +85,7 @@ import TidemarkTestSupport
             clock.advance(by: .seconds(3))
             let answer = try await first
             #expect(answer.status == 503)
-            #expect(
-                try answer.error.message
-                    == "The store does not answer: It has not answered for 3 s."
-            )
+            #expect(try answer.error.message == "The store does not answer: It has not answered for 3 s.")
             // Nobody waits for what is late, and nothing more is asked.
             for _ in 0..<20 { #expect(try await server.send(.GET, "/readyz").status == 503) }
             #expect(service.probes == 1)
@@ -121,9 +98,7 @@ import TidemarkTestSupport
     @Test func `D2: who listens is counted until they are gone`() throws {
         let registry = PrometheusRegistry()
         let fanOut = FanOut(metrics: ServerMetrics(factory: registry))
-        func count() throws -> Double? {
-            try PrometheusPage(registry.text()).value("tidemark_listeners")
-        }
+        func count() throws -> Double? { try PrometheusPage(registry.text()).value("tidemark_listeners") }
         var listeners = try (0..<3).map { _ in try fanOut.listen(to: "main") }
         #expect(try count() == 3)
         listeners.removeLast(2)
@@ -134,9 +109,7 @@ import TidemarkTestSupport
 
     // MARK: Group commit
 
-    @Test func `fifty devices push at once: far fewer commits than requests, and all are right`()
-        async throws
-    {
+    @Test func `fifty devices push at once: far fewer commits than requests, and all are right`() async throws {
         let bench = try GroupBench()
         try await TestServer.run(bench.store, registry: bench.registry) { server in
             bench.latch.close()
@@ -145,14 +118,10 @@ import TidemarkTestSupport
                 returning: [Int: TestServer.Answer].self
             ) { tasks in
                 for number in 1...50 {
-                    tasks.addTask {
-                        (number, try await Self.post(server, "/sync", GroupBench.push(number)))
-                    }
+                    tasks.addTask { (number, try await Self.post(server, "/sync", GroupBench.push(number))) }
                 }
                 // All but the one that cannot be read are with the store before it moves on.
-                while try await server.page().value("tidemark_requests_waiting") != 49 {
-                    await Task.yield()
-                }
+                while try await server.page().value("tidemark_requests_waiting") != 49 { await Task.yield() }
                 bench.latch.open()
                 return try await tasks.reduce(into: [:]) { $0[$1.0] = $1.1 }
             }
@@ -174,14 +143,10 @@ import TidemarkTestSupport
         #expect(try await bench.store.state().revision == 49)
     }
 
-    @Test func `F5: a catch-up is answered from memory, however many revisions it has`()
-        async throws
-    {
+    @Test func `F5: a catch-up is answered from memory, however many revisions it has`() async throws {
         let bench = try GroupBench()
         try await TestServer.run(bench.store, registry: bench.registry) { server in
-            for number in 1...10 {
-                _ = try await Self.post(server, "/sync", GroupBench.push(number))
-            }
+            for number in 1...10 { _ = try await Self.post(server, "/sync", GroupBench.push(number)) }
             func pull(_ revision: Int) async throws {
                 let body = #"{"maxRevision":\#(revision),"device":"x","settled":true}"#
                 #expect(try await Self.post(server, "/sync", body).status == 200)
@@ -200,9 +165,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `F5: a question in few words is answered from memory, without a transaction`()
-        async throws
-    {
+    @Test func `F5: a question in few words is answered from memory, without a transaction`() async throws {
         let bench = try GroupBench()
         try await TestServer.run(bench.store, registry: bench.registry) { server in
             _ = try await Self.post(server, "/sync", GroupBench.push(1))
@@ -216,17 +179,11 @@ import TidemarkTestSupport
             )
             let before = try await server.page()
             for _ in 1...10 {
-                let news = try await server.send(
-                    .GET,
-                    "/sync?device=x",
-                    headers: ["If-None-Match": tag.entityTag]
-                )
+                let news = try await server.send(.GET, "/sync?device=x", headers: ["If-None-Match": tag.entityTag])
                 #expect(news.status == 304)
             }
             let after = try await server.page()
-            func grown(_ name: String) -> Double {
-                (after.value(name) ?? 0) - (before.value(name) ?? 0)
-            }
+            func grown(_ name: String) -> Double { (after.value(name) ?? 0) - (before.value(name) ?? 0) }
             #expect(grown("tidemark_cache_hits_total") == 10)
             #expect(grown("tidemark_cache_misses_total") == 0)
             #expect(grown("tidemark_group_size_requests_count") == 0)
@@ -282,9 +239,7 @@ private final class GroupBench: Sendable {
     }
 
     deinit {
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
+        do { try FileManager.default.removeItem(at: folder) } catch {
             // A folder left behind in the system's temporary folder harms no other test.
             return
         }
@@ -302,7 +257,5 @@ private final class GroupBench: Sendable {
 
 extension TestServer {
     /// What `GET /metrics` says now.
-    func page() async throws -> PrometheusPage {
-        try PrometheusPage(try await send(.GET, "/metrics").text)
-    }
+    func page() async throws -> PrometheusPage { try PrometheusPage(try await send(.GET, "/metrics").text) }
 }

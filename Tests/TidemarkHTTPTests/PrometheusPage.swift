@@ -55,13 +55,15 @@ struct PrometheusPage {
     // MARK: Lines
 
     private mutating func comment(_ line: Substring) throws -> String {
-        guard let match = line.wholeMatch(of: /# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.*)/)
-        else { throw Malformed(line: line, reason: "neither HELP nor TYPE") }
+        guard let match = line.wholeMatch(of: /# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.*)/) else {
+            throw Malformed(line: line, reason: "neither HELP nor TYPE")
+        }
         let name = String(match.output.2)
         let rest = String(match.output.3)
         if match.output.1 == "HELP" {
-            guard help[name] == nil, types[name] == nil, rest.wholeMatch(of: Self.helpText) != nil
-            else { throw Malformed(line: line, reason: "HELP twice, late, or not escaped") }
+            guard help[name] == nil, types[name] == nil, rest.wholeMatch(of: Self.helpText) != nil else {
+                throw Malformed(line: line, reason: "HELP twice, late, or not escaped")
+            }
             help[name] = rest
         } else {
             guard types[name] == nil, ["counter", "gauge", "histogram"].contains(rest) else {
@@ -144,15 +146,12 @@ struct PrometheusPage {
     private func checkHistograms() throws {
         for (name, type) in types where type == "histogram" {
             let buckets = samples.filter { $0.name == name + "_bucket" }
-            let series = Dictionary(grouping: buckets) { bucket in
-                bucket.labels.filter { $0.key != "le" }
-            }
+            let series = Dictionary(grouping: buckets) { bucket in bucket.labels.filter { $0.key != "le" } }
             for (labels, buckets) in series {
                 let bounds = buckets.compactMap { $0.labels["le"].flatMap { Self.number($0[...]) } }
                 let counts = buckets.map(\.value)
-                guard bounds.count == buckets.count, bounds == bounds.sorted(),
-                    counts == counts.sorted(), bounds.last == .infinity,
-                    counts.last == value(name + "_count", labels),
+                guard bounds.count == buckets.count, bounds == bounds.sorted(), counts == counts.sorted(),
+                    bounds.last == .infinity, counts.last == value(name + "_count", labels),
                     value(name + "_sum", labels) != nil
                 else { throw Malformed(line: Substring(name), reason: "no histogram") }
             }

@@ -6,9 +6,7 @@ import TidemarkServer
 
 /// The exporter, by a reader that knows the format and not the exporter.
 @Suite struct PrometheusTests {
-    @Test func `a server that has done nothing yet shows every metric without labels, at 0`()
-        throws
-    {
+    @Test func `a server that has done nothing yet shows every metric without labels, at 0`() throws {
         let registry = PrometheusRegistry()
         _ = ServerMetrics(factory: registry)
         let page = try PrometheusPage(registry.text())
@@ -51,9 +49,7 @@ import TidemarkServer
 
     @Test func `a histogram has each value in every bucket that it fits`() throws {
         let bounds = MetricDefinition.Kind.histogram(bounds: [0.1, 1, 10])
-        let registry = PrometheusRegistry([
-            MetricDefinition("seconds", bounds, labels: ["route"], help: "Help.")
-        ])
+        let registry = PrometheusRegistry([MetricDefinition("seconds", bounds, labels: ["route"], help: "Help.")])
         let timer = Timer(label: "seconds", dimensions: [("route", "/x")], factory: registry)
         for milliseconds in [50, 100, 101, 2_000, 60_000] { timer.recordMilliseconds(milliseconds) }
         let page = try PrometheusPage(registry.text())
@@ -79,9 +75,7 @@ import TidemarkServer
     }
 
     @Test func `help with a line break is one line`() throws {
-        let registry = PrometheusRegistry([
-            MetricDefinition("a_total", .counter, help: "One\ntwo \\ three.")
-        ])
+        let registry = PrometheusRegistry([MetricDefinition("a_total", .counter, help: "One\ntwo \\ three.")])
         Counter(label: "a_total", factory: registry).increment()
         #expect(try PrometheusPage(registry.text()).help["a_total"] == #"One\ntwo \\ three."#)
     }
@@ -89,12 +83,9 @@ import TidemarkServer
     @Test func `a label with a value for every client does not fill the memory`() throws {
         let registry = PrometheusRegistry([])
         for number in 0..<(PrometheusRegistry.seriesMax + 500) {
-            Counter(label: "a_total", dimensions: [("client", "\(number)")], factory: registry)
-                .increment()
+            Counter(label: "a_total", dimensions: [("client", "\(number)")], factory: registry).increment()
         }
-        #expect(
-            try PrometheusPage(registry.text()).samples.count == PrometheusRegistry.seriesMax
-        )
+        #expect(try PrometheusPage(registry.text()).samples.count == PrometheusRegistry.seriesMax)
     }
 
     @Test func `one name is one kind of numbers; a second kind does not spoil the page`() throws {

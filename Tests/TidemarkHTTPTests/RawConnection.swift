@@ -5,9 +5,10 @@ import NIOPosix
 extension TestServer {
     /// Sends bytes and hangs up.
     func send(_ request: String) async throws {
-        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .connect(host: "127.0.0.1", port: port)
-            .get()
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(
+            host: "127.0.0.1",
+            port: port
+        ).get()
         try await channel.writeAndFlush(ByteBuffer(string: request))
         try await channel.close()
     }
@@ -15,16 +16,12 @@ extension TestServer {
     /// Sends bytes and returns what comes back, up to and including `end`.
     func exchange(_ request: String, until end: String) async throws -> String {
         let answer = AsyncStream.makeStream(of: String.self)
-        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(
-                        Collector(pieces: answer.continuation)
-                    )
-                }
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelInitializer {
+            channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHandler(Collector(pieces: answer.continuation))
             }
-            .connect(host: "127.0.0.1", port: port)
-            .get()
+        }.connect(host: "127.0.0.1", port: port).get()
         try await channel.writeAndFlush(ByteBuffer(string: request))
         var text = ""
         for await piece in answer.stream {
@@ -37,11 +34,10 @@ extension TestServer {
 
     /// Sends bytes, and never reads what comes back.
     func connectWithoutReading(sending request: String) async throws -> any Channel {
-        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelOption(.autoRead, value: false)
-            .channelOption(.socketOption(.so_rcvbuf), value: 16 << 10)
-            .connect(host: "127.0.0.1", port: port)
-            .get()
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelOption(
+            .autoRead,
+            value: false
+        ).channelOption(.socketOption(.so_rcvbuf), value: 16 << 10).connect(host: "127.0.0.1", port: port).get()
         try await channel.writeAndFlush(ByteBuffer(string: request))
         return channel
     }

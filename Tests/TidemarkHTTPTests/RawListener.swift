@@ -13,23 +13,18 @@ final class RawListener {
     }
 
     /// Asks for events, and reads them unless it is told not to.
-    static func open(
-        _ server: TestServer,
-        path: String = "/events",
-        lastEventID: String? = nil,
-        reads: Bool = true
-    ) async throws -> RawListener {
+    static func open(_ server: TestServer, path: String = "/events", lastEventID: String? = nil, reads: Bool = true)
+        async throws -> RawListener
+    {
         let (pieces, continuation) = AsyncStream.makeStream(of: String.self)
-        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelOption(ChannelOptions.autoRead, value: reads)
-            .channelOption(ChannelOptions.socketOption(.so_rcvbuf), value: 4_096)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(Collector(continuation))
-                }
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelOption(
+            ChannelOptions.autoRead,
+            value: reads
+        ).channelOption(ChannelOptions.socketOption(.so_rcvbuf), value: 4_096).channelInitializer { channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHandler(Collector(continuation))
             }
-            .connect(host: "127.0.0.1", port: server.port)
-            .get()
+        }.connect(host: "127.0.0.1", port: server.port).get()
         let id = lastEventID.map { "Last-Event-ID: \($0)\r\n" } ?? ""
         let request = "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(id)\r\n"
         try await channel.writeAndFlush(ByteBuffer(string: request))

@@ -8,9 +8,7 @@ import TidemarkTestSupport
 @Suite struct RelayTests {
     private let request = Array(#"{"maxRevision":0}"#.utf8)
 
-    @Test func `a relay carries rounds, refuses when cut, and comes back on the same port`()
-        async throws
-    {
+    @Test func `a relay carries rounds, refuses when cut, and comes back on the same port`() async throws {
         try await TestServer.run(ScriptedService()) { server in
             let relay = TCPRelay(targetPort: server.port)
             let port = try await relay.start()
@@ -60,24 +58,18 @@ import TidemarkTestSupport
         try await unused.stop()
         let relay = TCPRelay(targetPort: gone)
         let transport = try HTTPTransport(url: "http://127.0.0.1:\(try await relay.start())")
-        let error = await #expect(throws: TidemarkError.self) {
-            try await transport.sync(zone: "main", body: request)
-        }
+        let error = await #expect(throws: TidemarkError.self) { try await transport.sync(zone: "main", body: request) }
         #expect(error?.code == .unreachable)
         try await relay.stop()
     }
 
-    @Test func `a long link carries everything in order, and a stall in it ends by itself`()
-        async throws
-    {
+    @Test func `a long link carries everything in order, and a stall in it ends by itself`() async throws {
         // An answer of many pieces.
         let numbers = (0..<100_000).map(String.init).joined(separator: ",")
         let answer = Array("{\"numbers\":[\(numbers)]}".utf8)
         try await TestServer.run(ScriptedService { _, _ in answer }) { server in
             let relay = TCPRelay(targetPort: server.port, roundTrip: .milliseconds(4))
-            relay.follow(
-                RelayPlan([.answerDropped, .stall(.down, after: 500, for: .milliseconds(10))])
-            )
+            relay.follow(RelayPlan([.answerDropped, .stall(.down, after: 500, for: .milliseconds(10))]))
             let transport = try HTTPTransport(url: "http://127.0.0.1:\(try await relay.start())")
             let error = await #expect(throws: TidemarkError.self) {
                 try await transport.sync(zone: "main", body: request)

@@ -48,9 +48,7 @@ final class ScriptedService: SyncService {
         return try await answer(zone, body)
     }
 
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await sync(zone: zone, body: body)
-    }
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] { try await sync(zone: zone, body: body) }
 
     func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? { nil }
 
@@ -58,25 +56,19 @@ final class ScriptedService: SyncService {
 
     func hold(zone: String, body: [UInt8]) async throws -> Hold? { nil }
 
-    func latest(zone: String) async throws -> ZoneRevision {
-        ZoneRevision(zone: zone, epoch: "e", revision: 0)
-    }
+    func latest(zone: String) async throws -> ZoneRevision { ZoneRevision(zone: zone, epoch: "e", revision: 0) }
 
     func look(zone: String) async throws {}
 
     func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
         let file = files.withLockedValue { $0.count > 1 ? $0.removeFirst() : $0.first }
-        guard let file else {
-            throw TidemarkError(.unknownZone, "No zone \(zone).", fix: "Name another.")
-        }
+        guard let file else { throw TidemarkError(.unknownZone, "No zone \(zone).", fix: "Name another.") }
         return file
     }
 
     func snapshot(zone: String, tag: String) async throws -> SnapshotFile? { nil }
 
-    func releaseSnapshot(_ snapshot: SnapshotFile) async {
-        releaseEvents.continuation.yield(snapshot)
-    }
+    func releaseSnapshot(_ snapshot: SnapshotFile) async { releaseEvents.continuation.yield(snapshot) }
 
     func schema(zone: String) async throws -> [UInt8] { Array("{}".utf8) }
 
@@ -120,9 +112,7 @@ final class ScriptedService: SyncService {
 
     /// The digest that every zone has here.
     static func digest(of zone: String) -> ZoneDigest {
-        let tables = (0..<50).map {
-            ZoneDigest.Table(table: "table\($0)", rows: $0, hash: "abcdef")
-        }
+        let tables = (0..<50).map { ZoneDigest.Table(table: "table\($0)", rows: $0, hash: "abcdef") }
         return ZoneDigest(zone: zone, revision: 7, tables: tables, hash: "fedcba")
     }
 }

@@ -16,9 +16,7 @@ import TidemarkTestSupport
                 let transport = try HTTPTransport(url: server.url)
                 let reports = NIOLockedValueBox<[Report]>([])
                 let path = directory + "/device.sqlite"
-                try await transport.snapshot(zone: "main", since: nil, to: path) {
-                    received,
-                    total in
+                try await transport.snapshot(zone: "main", since: nil, to: path) { received, total in
                     reports.withLockedValue { $0.append(Report(received: received, total: total)) }
                 }
                 #expect(try bytes(at: path) == content)
@@ -28,17 +26,13 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a download whose network goes away leaves nothing behind, the next one succeeds`()
-        async throws
-    {
+    @Test func `a download whose network goes away leaves nothing behind, the next one succeeds`() async throws {
         let content = noise(count: 4 << 20)
         try await withSnapshot(gzip(content)) { service, directory in
             try await TestServer.run(service) { server in
                 let relay = TCPRelay(targetPort: server.port)
                 relay.follow(RelayPlan([.cut(.down, after: 1_500_000), .cut(.down, after: 0)]))
-                let transport = try HTTPTransport(
-                    url: "http://127.0.0.1:\(try await relay.start())"
-                )
+                let transport = try HTTPTransport(url: "http://127.0.0.1:\(try await relay.start())")
                 let path = directory + "/device.sqlite"
                 let error = await #expect(throws: TidemarkError.self) {
                     try await transport.snapshot(zone: "main", since: nil, to: path) { _, _ in }
@@ -58,20 +52,13 @@ import TidemarkTestSupport
     @Test func `a download that is cancelled removes its part`() async throws {
         try await withSnapshot(noise(count: 100)) { _, directory in
             // The head of an answer whose body never comes.
-            let head =
-                "HTTP/1.1 200 OK\r\nContent-Type: application/gzip\r\n"
-                + "Content-Length: 1000\r\n\r\n"
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/gzip\r\n" + "Content-Length: 1000\r\n\r\n"
             try await CannedServer.run(Array(head.utf8), hangsUp: false) { server in
                 let transport = try HTTPTransport(url: server.url)
                 let begun = AsyncStream.makeStream(of: Void.self)
                 let download = Task {
-                    try await transport.snapshot(
-                        zone: "main",
-                        since: nil,
-                        to: directory + "/device.sqlite"
-                    ) {
-                        _,
-                        _ in begun.continuation.yield()
+                    try await transport.snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") { _, _ in
+                        begun.continuation.yield()
                     }
                 }
                 for await _ in begun.stream { break }
@@ -85,26 +72,15 @@ import TidemarkTestSupport
 
     @Test(arguments: [
         (Array(gzip(noise(count: 100_000)).dropLast(9)), ErrorCode.unreachable),
-        (noise(count: 100_000), .invalidResponse),
-        (gzip(noise(count: 100_000)) + [0], .invalidResponse),
+        (noise(count: 100_000), .invalidResponse), (gzip(noise(count: 100_000)) + [0], .invalidResponse),
         (gzip([UInt8](repeating: 0, count: 2 << 20)), .invalidResponse),
-    ])
-    func `a file that is not one whole snapshot is refused and removed`(
-        file: [UInt8],
-        code: ErrorCode
-    ) async throws {
+    ]) func `a file that is not one whole snapshot is refused and removed`(file: [UInt8], code: ErrorCode) async throws
+    {
         try await withSnapshot(file) { service, directory in
             try await TestServer.run(service) { server in
                 let transport = try HTTPTransport(url: server.url, snapshotBytesMax: 1 << 20)
                 let error = await #expect(throws: TidemarkError.self) {
-                    try await transport.snapshot(
-                        zone: "main",
-                        since: nil,
-                        to: directory + "/device.sqlite"
-                    ) {
-                        _,
-                        _ in
-                    }
+                    try await transport.snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") { _, _ in }
                 }
                 #expect(error?.code == code)
                 #expect(try names(in: directory) == ["snapshot.gz"])
@@ -114,17 +90,11 @@ import TidemarkTestSupport
 
     @Test func `a login page is not a snapshot`() async throws {
         try await withTemporaryDirectory { directory in
-            try await CannedServer.run(
-                status: "200 OK",
-                headers: ["Content-Type: text/html"],
-                content: "<html></html>"
-            ) { server in
+            try await CannedServer.run(status: "200 OK", headers: ["Content-Type: text/html"], content: "<html></html>")
+            { server in
                 let transport = try HTTPTransport(url: server.url)
                 let error = await #expect(throws: TidemarkError.self) {
-                    try await transport.snapshot(zone: "main", since: nil, to: directory + "/a") {
-                        _,
-                        _ in
-                    }
+                    try await transport.snapshot(zone: "main", since: nil, to: directory + "/a") { _, _ in }
                 }
                 #expect(error?.code == .invalidResponse)
                 #expect(try names(in: directory).isEmpty)
@@ -176,6 +146,4 @@ func names(in directory: String) throws -> [String] {
     try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
 }
 
-func bytes(at path: String) throws -> [UInt8] {
-    Array(try Data(contentsOf: URL(fileURLWithPath: path)))
-}
+func bytes(at path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path))) }

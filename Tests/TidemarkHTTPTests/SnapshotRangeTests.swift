@@ -28,10 +28,7 @@ import TidemarkServer
     @Test(arguments: [
         ("bytes=199999-", 199_999...199_999), ("bytes=0-", 0...199_999), ("bytes=7-7", 7...7),
         ("Bytes=5-99999999999999999999", 5...199_999),
-    ])
-    func `a range is answered to its last byte`(range: String, part: ClosedRange<Int>)
-        async throws
-    {
+    ]) func `a range is answered to its last byte`(range: String, part: ClosedRange<Int>) async throws {
         try await withServer { server, snapshot in
             let answer = try await server.send(
                 .GET,
@@ -47,19 +44,13 @@ import TidemarkServer
         try await withServer { server, snapshot in
             let tag = "\"\(snapshot.tag)\""
             let requests: [HTTPHeaders] = [
-                ["Range": "bytes=5-"],
-                ["Range": "bytes=5-", "If-Range": "\"e1-42\""],
-                ["Range": "bytes=5-", "If-Range": "W/\(tag)"],
-                ["Range": "bytes=5-", "If-Range": snapshot.tag],
+                ["Range": "bytes=5-"], ["Range": "bytes=5-", "If-Range": "\"e1-42\""],
+                ["Range": "bytes=5-", "If-Range": "W/\(tag)"], ["Range": "bytes=5-", "If-Range": snapshot.tag],
                 ["Range": "bytes=5-", "If-Range": "Sat, 21 Nov 2026 20:00:00 GMT"],
-                ["Range": "bytes=5-6,8-9", "If-Range": tag],
-                ["Range": "bytes=-5", "If-Range": tag],
-                ["Range": "bytes=6-5", "If-Range": tag],
-                ["Range": "bytes=+5-", "If-Range": tag],
-                ["Range": "bytes=5", "If-Range": tag],
-                ["Range": "rows=5-", "If-Range": tag],
-                ["Range": "bytes=900000-", "If-Range": "\"another\""],
-                ["If-Range": tag],
+                ["Range": "bytes=5-6,8-9", "If-Range": tag], ["Range": "bytes=-5", "If-Range": tag],
+                ["Range": "bytes=6-5", "If-Range": tag], ["Range": "bytes=+5-", "If-Range": tag],
+                ["Range": "bytes=5", "If-Range": tag], ["Range": "rows=5-", "If-Range": tag],
+                ["Range": "bytes=900000-", "If-Range": "\"another\""], ["If-Range": tag],
             ]
             for headers in requests {
                 let answer = try await server.send(.GET, "/snapshot", headers: headers)
@@ -99,14 +90,10 @@ import TidemarkServer
 
     private let content = noise(count: 200_000)
 
-    private func withServer(
-        _ body: @Sendable (TestServer, SnapshotFile) async throws -> Void
-    ) async throws {
+    private func withServer(_ body: @Sendable (TestServer, SnapshotFile) async throws -> Void) async throws {
         try await withTemporaryDirectory { directory in
             let snapshot = try snapshotFile(content, in: directory)
-            try await TestServer.run(ScriptedService(snapshot: snapshot)) { server in
-                try await body(server, snapshot)
-            }
+            try await TestServer.run(ScriptedService(snapshot: snapshot)) { server in try await body(server, snapshot) }
         }
     }
 }

@@ -13,9 +13,7 @@ import TidemarkTestSupport
     private static let content = noise(count: 1 << 20)
     private static let file = gzip(content)
 
-    @Test func `rule 21, case 59: cut three times, a download completes, nothing travels twice`()
-        async throws
-    {
+    @Test func `rule 21, case 59: cut three times, a download completes, nothing travels twice`() async throws {
         try await withRelay([Self.content]) { server, relay, files, directory in
             // As little as one packet has: when a connection ends, the HTTP client drops what it
             // has not handed on.
@@ -35,9 +33,7 @@ import TidemarkTestSupport
             relay.follow(RelayPlan(Array(repeating: .cut(.down, after: 300_000), count: 3)))
             let reports = NIOLockedValueBox<[Int64]>([])
             let path = directory + "/device.sqlite"
-            try await transport(relay).snapshot(zone: "main", since: nil, to: path) {
-                received,
-                total in
+            try await transport(relay).snapshot(zone: "main", since: nil, to: path) { received, total in
                 #expect(total == files[0].byteCount)
                 reports.withLockedValue { $0.append(received) }
             }
@@ -50,16 +46,11 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `case 59: when the snapshot is another one after a cut, it comes whole`()
-        async throws
-    {
+    @Test func `case 59: when the snapshot is another one after a cut, it comes whole`() async throws {
         let later = noise(count: 800_000, seed: 7)
         try await withRelay([Self.content, later]) { _, relay, files, directory in
             relay.follow(
-                RelayPlan([
-                    .cut(.down, after: 500_000), .cut(.down, after: 200_000),
-                    .cut(.down, after: 200_000),
-                ])
+                RelayPlan([.cut(.down, after: 500_000), .cut(.down, after: 200_000), .cut(.down, after: 200_000)])
             )
             let totals = NIOLockedValueBox<[Int64?]>([])
             let path = directory + "/device.sqlite"
@@ -72,9 +63,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: Lie.all) func `case 59: a rest that is not the rest is refused`(lie: Lie)
-        async throws
-    {
+    @Test(arguments: Lie.all) func `case 59: a rest that is not the rest is refused`(lie: Lie) async throws {
         try await withRelay([Self.content]) { server, relay, files, directory in
             let file = Self.file
             let cut = 1_500
@@ -83,9 +72,10 @@ import TidemarkTestSupport
             let reply = lie.reply("\"\(files[0].tag)\"", file, start)
             relay.follow(RelayPlan([.cut(.down, after: cut), .reply(reply)]))
             let error = await #expect(throws: TidemarkError.self) {
-                try await transport(relay)
-                    .snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") { _, _ in
-                    }
+                try await transport(relay).snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") {
+                    _,
+                    _ in
+                }
             }
             #expect(error?.code == .invalidResponse)
             #expect(relay.traffic.connections == 2)
@@ -126,10 +116,7 @@ import TidemarkTestSupport
             Lie(testDescription: "fewer bytes than their range has") { tag, file, start in
                 let range = "bytes \(start)-\(file.count - 1)/\(file.count)"
                 return part(["ETag: \(tag)", "Content-Range: \(range)"], file[start...].dropLast())
-            },
-            Lie(testDescription: "no range") { tag, file, start in
-                part(["ETag: \(tag)"], file[start...])
-            },
+            }, Lie(testDescription: "no range") { tag, file, start in part(["ETag: \(tag)"], file[start...]) },
             Lie(testDescription: "a range of no number") { tag, file, start in
                 let range = "bytes \(start)-\(file.count - 1)/*"
                 return part(["ETag: \(tag)", "Content-Range: \(range)"], file[start...])
@@ -139,10 +126,7 @@ import TidemarkTestSupport
                 return part(["ETag: \"e1-43\"", "Content-Range: \(range)"], file[start...])
             },
             Lie(testDescription: "no tag") { _, file, start in
-                part(
-                    ["Content-Range: bytes \(start)-\(file.count - 1)/\(file.count)"],
-                    file[start...]
-                )
+                part(["Content-Range: bytes \(start)-\(file.count - 1)/\(file.count)"], file[start...])
             },
             Lie(testDescription: "the bytes of another file") { tag, file, start in
                 let range = "bytes \(start)-\(file.count - 1)/\(file.count)"
@@ -183,9 +167,10 @@ import TidemarkTestSupport
             )
             relay.follow(RelayPlan([.reply(reply)]))
             let error = await #expect(throws: TidemarkError.self) {
-                try await transport(relay)
-                    .snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") { _, _ in
-                    }
+                try await transport(relay).snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") {
+                    _,
+                    _ in
+                }
             }
             #expect(error?.code == .invalidResponse)
             let left = try names(in: directory)
@@ -200,17 +185,14 @@ import TidemarkTestSupport
         (RelayPlan([.cut(.down, after: 1_000)], others: .cut(.down, after: 0)), 2),
         // No tag that names the bytes: nothing could be asked for the rest of.
         (RelayPlan([.reply(withoutTag)]), 1),
-    ])
-    func `rule 21: a download goes on only while that brings it on`(
-        plan: RelayPlan,
-        connections: Int
-    ) async throws {
+    ]) func `rule 21: a download goes on only while that brings it on`(plan: RelayPlan, connections: Int) async throws {
         try await withRelay([Self.content]) { _, relay, _, directory in
             relay.follow(plan)
             let error = await #expect(throws: TidemarkError.self) {
-                try await transport(relay)
-                    .snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") { _, _ in
-                    }
+                try await transport(relay).snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") {
+                    _,
+                    _ in
+                }
             }
             #expect(error?.code == .unreachable)
             #expect(relay.traffic.connections == connections)
@@ -234,25 +216,19 @@ import TidemarkTestSupport
         #expect(goesOn == Array(repeating: true, count: 1_000))
         budget = ResumeBudget()
         // A server that has another file each time, and cuts it.
-        let answers = (0..<6).map { _ in
-            budget.allowsAnother(afterBringing: 900_000, received: 900_000)
-        }
+        let answers = (0..<6).map { _ in budget.allowsAnother(afterBringing: 900_000, received: 900_000) }
         #expect(answers == [true, true, true, true, false, false])
         budget = ResumeBudget()
         let afterNothing = budget.allowsAnother(afterBringing: 0, received: 1 << 40)
         #expect(!afterNothing)
     }
 
-    @Test func `rule 21: what is too large is too large over several connections as well`()
-        async throws
-    {
+    @Test func `rule 21: what is too large is too large over several connections as well`() async throws {
         try await withRelay([Self.content]) { _, relay, _, directory in
             relay.follow(RelayPlan([.cut(.down, after: 1_500)]))
             let transport = try await transport(relay, snapshotBytesMax: 300_000)
             let error = await #expect(throws: TidemarkError.self) {
-                try await transport
-                    .snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") { _, _ in
-                    }
+                try await transport.snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") { _, _ in }
             }
             #expect(error?.code == .invalidResponse)
             #expect(error?.message.contains("300000") == true)
@@ -268,9 +244,7 @@ import TidemarkTestSupport
             let answer: @Sendable (String) -> [UInt8] = { Self.part(of: file, askedFor: $0) }
             try await CannedServer.run(inPiecesOf: 7, answer: answer) { server in
                 let relay = TCPRelay(targetPort: server.port)
-                relay.follow(
-                    RelayPlan([.cut(.down, after: 20_000), .cut(.down, after: 1_000)])
-                )
+                relay.follow(RelayPlan([.cut(.down, after: 20_000), .cut(.down, after: 1_000)]))
                 let path = directory + "/device.sqlite"
                 try await transport(relay).snapshot(zone: "main", since: nil, to: path) { _, _ in }
                 #expect(try bytes(at: path) == content)
@@ -282,14 +256,10 @@ import TidemarkTestSupport
 
     /// What a server of few words answers to a request's head.
     private static func part(of file: [UInt8], askedFor head: String) -> [UInt8] {
-        let line = head.split(separator: "\r\n").first {
-            $0.lowercased().hasPrefix("range: bytes=")
-        }
+        let line = head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("range: bytes=") }
         let start = line.flatMap { Int($0.dropFirst("range: bytes=".count).dropLast()) } ?? 0
         var fields = ["Content-Type: application/gzip", "ETag: \"trickle\""]
-        if start > 0 {
-            fields.append("Content-Range: bytes \(start)-\(file.count - 1)/\(file.count)")
-        }
+        if start > 0 { fields.append("Content-Range: bytes \(start)-\(file.count - 1)/\(file.count)") }
         return CannedReply(
             status: start > 0 ? "206 Partial Content" : "200 OK",
             headers: fields,
@@ -303,11 +273,7 @@ import TidemarkTestSupport
             let transport = try await transport(relay)
             let (reports, continuation) = AsyncStream.makeStream(of: Int64.self)
             let download = Task {
-                try await transport.snapshot(
-                    zone: "main",
-                    since: nil,
-                    to: directory + "/device.sqlite"
-                ) {
+                try await transport.snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") {
                     received,
                     _ in continuation.yield(received)
                 }
@@ -322,14 +288,8 @@ import TidemarkTestSupport
 
     // MARK: Parts
 
-    private func transport(
-        _ relay: TCPRelay,
-        snapshotBytesMax: Int = 1 << 30
-    ) async throws -> HTTPTransport {
-        try HTTPTransport(
-            url: "http://127.0.0.1:\(try await relay.start())",
-            snapshotBytesMax: snapshotBytesMax
-        )
+    private func transport(_ relay: TCPRelay, snapshotBytesMax: Int = 1 << 30) async throws -> HTTPTransport {
+        try HTTPTransport(url: "http://127.0.0.1:\(try await relay.start())", snapshotBytesMax: snapshotBytesMax)
     }
 
     /// A real server behind a relay; of several snapshots each is what the zone has for one
@@ -337,19 +297,12 @@ import TidemarkTestSupport
     private func withRelay(
         _ contents: [[UInt8]],
         body:
-            @Sendable (
-                _ server: TestServer, _ relay: TCPRelay, _ files: [SnapshotFile],
-                _ directory: String
-            ) async throws -> Void
+            @Sendable (_ server: TestServer, _ relay: TCPRelay, _ files: [SnapshotFile], _ directory: String)
+            async throws -> Void
     ) async throws {
         try await withTemporaryDirectory { directory in
             let files = try contents.enumerated().map { index, content in
-                try snapshotFile(
-                    gzip(content),
-                    in: directory,
-                    name: "\(index).gz",
-                    revision: Int64(index)
-                )
+                try snapshotFile(gzip(content), in: directory, name: "\(index).gz", revision: Int64(index))
             }
             try await TestServer.run(ScriptedService(snapshots: files)) { server in
                 let relay = TCPRelay(targetPort: server.port)
@@ -361,19 +314,12 @@ import TidemarkTestSupport
 
     /// The bytes of all heads that the server sends while a file is downloaded over connections
     /// that are cut after so many bytes each.
-    private func heads(
-        of server: TestServer,
-        _ file: SnapshotFile,
-        cuts: Int,
-        after: Int
-    ) async throws -> Int {
+    private func heads(of server: TestServer, _ file: SnapshotFile, cuts: Int, after: Int) async throws -> Int {
         var sum = 0
         var offset = 0
         for _ in 0...cuts {
             var headers: HTTPHeaders = [:]
-            if offset > 0 {
-                headers = ["Range": "bytes=\(offset)-", "If-Range": "\"\(file.tag)\""]
-            }
+            if offset > 0 { headers = ["Range": "bytes=\(offset)-", "If-Range": "\"\(file.tag)\""] }
             let answer = try await server.send(.GET, "/snapshot", headers: headers)
             let line = offset > 0 ? "HTTP/1.1 206 Partial Content" : "HTTP/1.1 200 OK"
             let fields = answer.headers.map { "\r\n\($0.name): \($0.value)" }.joined()

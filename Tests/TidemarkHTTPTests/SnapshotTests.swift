@@ -12,11 +12,7 @@ import TidemarkTestSupport
         try await withFile(noise(count: 5 << 20)) { snapshot in
             let service = ScriptedService(snapshot: snapshot)
             try await TestServer.run(service) { server in
-                let answer = try await server.send(
-                    .GET,
-                    "/snapshot",
-                    headers: ["Accept-Encoding": "gzip"]
-                )
+                let answer = try await server.send(.GET, "/snapshot", headers: ["Accept-Encoding": "gzip"])
                 #expect(answer.status == 200)
                 #expect(answer.headers.first(name: "Content-Type") == "application/gzip")
                 #expect(answer.headers.first(name: "Content-Encoding") == nil)
@@ -40,10 +36,7 @@ import TidemarkTestSupport
             try await TestServer.run(service) { server in
                 let request = HTTPClientRequest(url: server.url + "/zones/main/snapshot")
                 let reading = Task {
-                    let response = try await HTTPClient.shared.execute(
-                        request,
-                        timeout: .seconds(60)
-                    )
+                    let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
                     var pieces = response.body.makeAsyncIterator()
                     #expect(try await pieces.next() != nil)
                     throw CancellationError()
@@ -70,13 +63,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a snapshot file that vanished is a defect and gives nothing away`() async throws {
-        let snapshot = SnapshotFile(
-            path: "/nowhere/secret.gz",
-            byteCount: 10,
-            epoch: "e1",
-            revision: 42,
-            hash: "00"
-        )
+        let snapshot = SnapshotFile(path: "/nowhere/secret.gz", byteCount: 10, epoch: "e1", revision: 42, hash: "00")
         let service = ScriptedService(snapshot: snapshot)
         try await TestServer.run(service) { server in
             let answer = try await server.send(.GET, "/snapshot")
@@ -88,21 +75,18 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a snapshot file that somebody removed is built again for whoever asks next`()
-        async throws
-    {
+    @Test func `a snapshot file that somebody removed is built again for whoever asks next`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
             seed: "INSERT INTO notes VALUES (1, 'first')"
         )
         try await TestServer.run(cluster.service) { server in
             #expect(try await server.send(.GET, "/snapshot").status == 200)
-            let names = try FileManager.default.contentsOfDirectory(atPath: cluster.folder.path)
-                .filter { $0.hasSuffix(".gz") }
-            #expect(names.count == 1)
-            for name in names {
-                try FileManager.default.removeItem(at: cluster.folder.appending(path: name))
+            let names = try FileManager.default.contentsOfDirectory(atPath: cluster.folder.path).filter {
+                $0.hasSuffix(".gz")
             }
+            #expect(names.count == 1)
+            for name in names { try FileManager.default.removeItem(at: cluster.folder.appending(path: name)) }
             let again = try await server.send(.GET, "/snapshot")
             #expect(again.status == 200)
             #expect(again.headers.first(name: "Tidemark-Revision") == "1")
@@ -117,23 +101,15 @@ import TidemarkTestSupport
         }
     }
 
-    private func withFile(
-        _ bytes: [UInt8],
-        body: (SnapshotFile) async throws -> Void
-    ) async throws {
-        try await withTemporaryDirectory { directory in
-            try await body(try snapshotFile(bytes, in: directory))
-        }
+    private func withFile(_ bytes: [UInt8], body: (SnapshotFile) async throws -> Void) async throws {
+        try await withTemporaryDirectory { directory in try await body(try snapshotFile(bytes, in: directory)) }
     }
 }
 
 /// Writes a snapshot's file, and says what a store would say of it.
-func snapshotFile(
-    _ bytes: [UInt8],
-    in directory: String,
-    name: String = "snapshot.gz",
-    revision: Int64 = 42
-) throws -> SnapshotFile {
+func snapshotFile(_ bytes: [UInt8], in directory: String, name: String = "snapshot.gz", revision: Int64 = 42) throws
+    -> SnapshotFile
+{
     let path = directory + "/" + name
     try Data(bytes).write(to: URL(fileURLWithPath: path))
     return SnapshotFile(
@@ -150,11 +126,7 @@ func withTemporaryDirectory(_ body: (String) async throws -> Void) async throws 
     let directory = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     let result: Result<Void, any Error>
-    do {
-        result = .success(try await body(directory.path))
-    } catch {
-        result = .failure(error)
-    }
+    do { result = .success(try await body(directory.path)) } catch { result = .failure(error) }
     try FileManager.default.removeItem(at: directory)
     try result.get()
 }

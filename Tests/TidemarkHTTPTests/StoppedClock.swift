@@ -12,8 +12,7 @@ final class StoppedClock: Clock {
 
     private struct State {
         var now = Instant()
-        var sleepers: [Int: (until: Instant, continuation: CheckedContinuation<Void, any Error>)] =
-            [:]
+        var sleepers: [Int: (until: Instant, continuation: CheckedContinuation<Void, any Error>)] = [:]
         var number = 0
         var watchers: [CheckedContinuation<Void, Never>] = []
     }

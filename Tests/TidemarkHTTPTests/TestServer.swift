@@ -58,12 +58,9 @@ struct TestServer: Sendable {
     }
 
     /// Sends one request as it is, without a word that the test did not write.
-    func send(
-        _ method: HTTPMethod,
-        _ path: String,
-        headers: HTTPHeaders = [:],
-        body: HTTPClientRequest.Body? = nil
-    ) async throws -> Answer {
+    func send(_ method: HTTPMethod, _ path: String, headers: HTTPHeaders = [:], body: HTTPClientRequest.Body? = nil)
+        async throws -> Answer
+    {
         var request = HTTPClientRequest(url: url + path)
         request.method = method
         request.headers = headers
@@ -85,9 +82,7 @@ struct TestServer: Sendable {
 
         var text: String { String(decoding: body, as: UTF8.self) }
         var error: TidemarkError {
-            get throws {
-                try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError
-            }
+            get throws { try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError }
         }
     }
 }
@@ -96,10 +91,7 @@ struct TestServer: Sendable {
 private let plainClient = HTTPClient(
     eventLoopGroup: HTTPClient.defaultEventLoopGroup,
     configuration: .init(
-        connectionPool: .init(
-            idleTimeout: .seconds(60),
-            concurrentHTTP1ConnectionsPerHostSoftLimit: 100
-        )
+        connectionPool: .init(idleTimeout: .seconds(60), concurrentHTTP1ConnectionsPerHostSoftLimit: 100)
     )
 )
 
@@ -112,9 +104,7 @@ struct LogLines: Sendable {
     var all: [String] { lines.withLockedValue { $0 } }
 
     /// Waits for a line that contains `text`.
-    func first(containing text: String) async -> String? {
-        await events.stream.first { $0.contains(text) }
-    }
+    func first(containing text: String) async -> String? { await events.stream.first { $0.contains(text) } }
 
     /// The logger that writes here.
     var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
@@ -130,8 +120,7 @@ struct LogLines: Sendable {
         }
 
         func log(event: LogEvent) {
-            let metadata = self.metadata.merging(event.metadata ?? [:]) { $1 }
-                .filter { $0.key != "hb.request.id" }
+            let metadata = self.metadata.merging(event.metadata ?? [:]) { $1 }.filter { $0.key != "hb.request.id" }
                 .sorted { $0.key < $1.key }.map { " \($0)=\($1)" }.joined()
             let line = "\(event.level): \(event.message)\(metadata)"
             log.lines.withLockedValue { $0.append(line) }

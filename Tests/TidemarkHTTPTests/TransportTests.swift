@@ -11,9 +11,7 @@ import TidemarkTestSupport
 @Suite struct TransportTests {
     private let request = Array(#"{"maxRevision":0,"changeSets":[]}"#.utf8)
 
-    @Test func `A14: rounds longer than a kilobyte are compressed both ways and arrive whole`()
-        async throws
-    {
+    @Test func `A14: rounds longer than a kilobyte are compressed both ways and arrive whole`() async throws {
         let long = Array(#"{"note":"\#(String(repeating: "tide", count: 300_000))"}"#.utf8)
         let service = ScriptedService()
         try await TestServer.run(service) { server in
@@ -27,8 +25,9 @@ import TidemarkTestSupport
         #expect(service.calls == [ScriptedService.Call(zone: "main", body: long)])
     }
 
-    @Test(arguments: ["main", "team-a", "nö / 50 %?#&", "../main", "🌊"])
-    func `a zone's name arrives as it was given`(zone: String) async throws {
+    @Test(arguments: ["main", "team-a", "nö / 50 %?#&", "../main", "🌊"]) func `a zone's name arrives as it was given`(
+        zone: String
+    ) async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             let transport = try HTTPTransport(url: server.url + "/")
@@ -39,8 +38,7 @@ import TidemarkTestSupport
         #expect(service.calls.map(\.zone) == [zone])
     }
 
-    @Test(.timeLimit(.minutes(30)))
-    func `64 files that one process syncs with a server wait for none of each other`()
+    @Test(.timeLimit(.minutes(30))) func `64 files that one process syncs with a server wait for none of each other`()
         async throws
     {
         let meeting = Meeting(of: 64)
@@ -87,8 +85,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: [1_000, 1_000_000])
-    func `an answer beyond the device's limit is refused before it is in memory`(
+    @Test(arguments: [1_000, 1_000_000]) func `an answer beyond the device's limit is refused before it is in memory`(
         bytes: Int
     ) async throws {
         var limits = Limits.standard
@@ -122,10 +119,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [
-        "localhost:8080", "ftp://example.com", "", "http://", "http:///sync", "https://a?zone=b",
-        "http://a#b", "http://a:99999", "sync.example.com", "http://anna:hunter2@example.com",
-    ])
-    func `a URL that cannot be a server's is refused with an example`(url: String) {
+        "localhost:8080", "ftp://example.com", "", "http://", "http:///sync", "https://a?zone=b", "http://a#b",
+        "http://a:99999", "sync.example.com", "http://anna:hunter2@example.com",
+    ]) func `a URL that cannot be a server's is refused with an example`(url: String) {
         let error = #expect(throws: TidemarkError.self) { try HTTPTransport(url: url) }
         #expect(error?.code == .invalidArgument)
         #expect(error?.fix.contains("http://localhost:8080") == true)
@@ -141,26 +137,18 @@ import TidemarkTestSupport
         ("200 OK", ["Content-Type: text/html"], "<html>Welcome to the hotel</html>", "text/html"),
         ("200 OK", ["Content-Type: application/json"], "[1,2]", "JSON object"),
         ("200 OK", ["Content-Type: application/json"], "", "JSON object"),
-        (
-            "200 OK", ["Content-Type: application/json", "Content-Encoding: br"], "{}",
-            "encoding br"
-        ),
-        (
-            "200 OK", ["Content-Type: application/json", "Content-Encoding: gzip"], "{}",
-            "damaged gzip"
-        ),
+        ("200 OK", ["Content-Type: application/json", "Content-Encoding: br"], "{}", "encoding br"),
+        ("200 OK", ["Content-Type: application/json", "Content-Encoding: gzip"], "{}", "damaged gzip"),
         ("502 Bad Gateway", ["Content-Type: text/html"], "<h1>nginx</h1>", "A proxy is there"),
         ("503 Service Unavailable", [], "", "A proxy is there"),
         ("302 Found", ["Location: http://login.example/"], "", "http://login.example/"),
         ("511 Network Authentication Required", [], "", "wants a login"),
         (
-            "400 Bad Request", ["Content-Type: text/html"],
-            "The plain HTTP request was sent to HTTPS port", "begin it with https://"
-        ),
-        ("404 Not Found", ["Content-Type: application/json"], #"{"error":"no"}"#, "404 Not Found"),
+            "400 Bad Request", ["Content-Type: text/html"], "The plain HTTP request was sent to HTTPS port",
+            "begin it with https://"
+        ), ("404 Not Found", ["Content-Type: application/json"], #"{"error":"no"}"#, "404 Not Found"),
         ("204 No Content", [], "", "204"),
-    ])
-    func `a page that is not Tidemark's is never taken for an answer`(
+    ]) func `a page that is not Tidemark's is never taken for an answer`(
         status: String,
         headers: [String],
         content: String,
@@ -194,13 +182,9 @@ import TidemarkTestSupport
     @Test(arguments: [
         "", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n",
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"a\":",
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-            + "5\r\n{\"a\":\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + "5\r\n{\"a\":\r\n",
         "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 100\r\n\r\n<html>",
-    ])
-    func `an answer that breaks off is a broken connection, whatever it began with`(
-        answer: String
-    ) async throws {
+    ]) func `an answer that breaks off is a broken connection, whatever it began with`(answer: String) async throws {
         try await CannedServer.run(Array(answer.utf8)) { server in
             let transport = try HTTPTransport(url: server.url)
             let error = await #expect(throws: TidemarkError.self) {
@@ -216,9 +200,7 @@ import TidemarkTestSupport
         let port = try await relay.start()
         try await relay.stop()
         let transport = try HTTPTransport(url: "http://localhost:\(port)")
-        let error = await #expect(throws: TidemarkError.self) {
-            try await transport.digest(zone: "main")
-        }
+        let error = await #expect(throws: TidemarkError.self) { try await transport.digest(zone: "main") }
         #expect(error?.code == .unreachable)
         #expect(error?.message == "Cannot reach localhost:\(port): Connection refused.")
     }
@@ -226,9 +208,7 @@ import TidemarkTestSupport
     @Test func `TLS spoken to a server without it is a failure in words`() async throws {
         try await TestServer.run(ScriptedService()) { server in
             let transport = try HTTPTransport(url: "https://127.0.0.1:\(server.port)")
-            let error = await #expect(throws: TidemarkError.self) {
-                try await transport.digest(zone: "main")
-            }
+            let error = await #expect(throws: TidemarkError.self) { try await transport.digest(zone: "main") }
             #expect(error?.code == .unreachable)
             let place = "127.0.0.1:\(server.port)"
             #expect(error?.message == "Cannot reach \(place): it speaks no TLS there.")
@@ -237,14 +217,11 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["\u{15}\u{3}\u{3}\u{0}\u{2}\u{2}F", ""])
-    func `a TLS handshake that fails is told without a path of the machine that built this`(
-        answer: String
-    ) async throws {
+    func `a TLS handshake that fails is told without a path of the machine that built this`(answer: String) async throws
+    {
         try await CannedServer.run(Array(answer.utf8), afterHead: false) { server in
             let transport = try HTTPTransport(url: "https://127.0.0.1:\(server.port)")
-            let error = await #expect(throws: TidemarkError.self) {
-                try await transport.digest(zone: "main")
-            }
+            let error = await #expect(throws: TidemarkError.self) { try await transport.digest(zone: "main") }
             #expect(error?.code == .unreachable)
             #expect(error?.description.contains("TLS") == true, "\(error?.message ?? "")")
             for word in [".build", ".cc", "BoringSSL", "OPENSSL"] {

@@ -36,15 +36,10 @@ import TidemarkTestSupport
             try await until { cluster.store.fanOut.listenerCount == 1 }
             // Held outside any transaction: others commit, and nothing was counted.
             #expect(try await cluster.rows("SELECT count(*) FROM tidemark_lap") == ["0"])
-            let body =
-                #"{"maxRevision":1,"changeSets":[{"notes":{"update":[1],"attributes":{"1":{"text":"new"}}}}]}"#
+            let body = #"{"maxRevision":1,"changeSets":[{"notes":{"update":[1],"attributes":{"1":{"text":"new"}}}}]}"#
             _ = try await transport.sync(zone: "main", body: Array(body.utf8))
             #expect(try revision(of: await answer) == 2)
-            #expect(
-                try await cluster.rows("SELECT lap, revision FROM tidemark_lap") == [
-                    "\(Self.lap)|2"
-                ]
-            )
+            #expect(try await cluster.rows("SELECT lap, revision FROM tidemark_lap") == ["\(Self.lap)|2"])
             #expect(cluster.store.fanOut.listenerCount == 0)
         }
     }
@@ -60,9 +55,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a request whose time is over is answered without news, as often as it is sent`()
-        async throws
-    {
+    @Test func `a request whose time is over is answered without news, as often as it is sent`() async throws {
         let cluster = try cluster()
         try await TestServer.run(cluster.service) { server in
             let transport = try HTTPTransport(url: server.url)
@@ -74,15 +67,11 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `a client that hangs up while it waits is not answered, and nothing is counted`()
-        async throws
-    {
+    @Test func `a client that hangs up while it waits is not answered, and nothing is counted`() async throws {
         let cluster = try cluster()
         try await TestServer.run(cluster.service) { server in
             let transport = try HTTPTransport(url: server.url)
-            let waiting = Task { [body = request(wait: 50_000)] in
-                try await transport.sync(zone: "main", body: body)
-            }
+            let waiting = Task { [body = request(wait: 50_000)] in try await transport.sync(zone: "main", body: body) }
             try await until { cluster.store.fanOut.listenerCount == 1 }
             waiting.cancel()
             _ = await waiting.result

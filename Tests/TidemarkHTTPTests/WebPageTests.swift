@@ -19,14 +19,11 @@ import TidemarkTestSupport
     /// What a page can ask for: each route of the server, other methods, no route at all.
     private static let requests: [(method: HTTPMethod, path: String)] = {
         let named = RouteTable.summary.matches(of: /(GET|POST) (\/[a-z\/{}]+)/).map { match in
-            (
-                HTTPMethod(rawValue: String(match.output.1)),
-                String(match.output.2).replacing("{zone}", with: "main")
-            )
+            (HTTPMethod(rawValue: String(match.output.1)), String(match.output.2).replacing("{zone}", with: "main"))
         }
         return named + [
-            (.POST, "/zones/main/sync"), (.DELETE, "/sync"), (.OPTIONS, "/sync"),
-            (.HEAD, "/schema"), (.GET, "/nowhere"),
+            (.POST, "/zones/main/sync"), (.DELETE, "/sync"), (.OPTIONS, "/sync"), (.HEAD, "/schema"),
+            (.GET, "/nowhere"),
         ]
     }()
 
@@ -40,12 +37,9 @@ import TidemarkTestSupport
         )
     }
 
-    private func send(
-        _ method: HTTPMethod,
-        _ path: String,
-        _ headers: HTTPHeaders,
-        to server: TestServer
-    ) async throws -> TestServer.Answer {
+    private func send(_ method: HTTPMethod, _ path: String, _ headers: HTTPHeaders, to server: TestServer) async throws
+        -> TestServer.Answer
+    {
         // What a page can send without asking first: a body of text.
         var headers = headers
         if method == .POST { headers.add(name: "Content-Type", value: "text/plain") }
@@ -57,9 +51,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `a web page of another origin gets nothing from any route, and writes nothing`()
-        async throws
-    {
+    @Test func `a web page of another origin gets nothing from any route, and writes nothing`() async throws {
         #expect(Self.requests.count >= 20)
         let cluster = try cluster()
         try await TestServer.run(cluster.service) { server in
@@ -82,15 +74,12 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes") == ["first"])
     }
 
-    @Test func `curl, the user's own browser and own pages get answers from every route`()
-        async throws
-    {
+    @Test func `curl, the user's own browser and own pages get answers from every route`() async throws {
         let cluster = try cluster()
         try await TestServer.run(cluster.service) { server in
             let own: [HTTPHeaders] = [
-                [:], ["Host": "localhost:\(server.port)"], ["Host": "[::1]:\(server.port)"],
-                ["Host": "localhost"], ["Sec-Fetch-Site": "none"],
-                ["Sec-Fetch-Site": "same-origin", "Origin": server.url],
+                [:], ["Host": "localhost:\(server.port)"], ["Host": "[::1]:\(server.port)"], ["Host": "localhost"],
+                ["Sec-Fetch-Site": "none"], ["Sec-Fetch-Site": "same-origin", "Origin": server.url],
             ]
             // Events have no end.
             for (method, path) in Self.requests where !path.hasSuffix("/events") {
@@ -106,18 +95,12 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes").contains("evil"))
     }
 
-    @Test func `a page of an allowed origin writes and sees every answer, errors included`()
-        async throws
-    {
-        let browsers = try BrowserPolicy(
-            allowedOrigins: ["https://app.example"],
-            hosts: ["sync.example.org"]
-        )
+    @Test func `a page of an allowed origin writes and sees every answer, errors included`() async throws {
+        let browsers = try BrowserPolicy(allowedOrigins: ["https://app.example"], hosts: ["sync.example.org"])
         let service = ScriptedService()
         try await TestServer.run(service, browsers: browsers) { server in
             let allowed: HTTPHeaders = [
-                "Origin": "https://app.example", "Sec-Fetch-Site": "cross-site",
-                "Host": "sync.example.org",
+                "Origin": "https://app.example", "Sec-Fetch-Site": "cross-site", "Host": "sync.example.org",
             ]
             for (method, path) in [(.POST, "/sync"), (.GET, "/nowhere")] as [(HTTPMethod, String)] {
                 let answer = try await send(method, path, allowed, to: server)
@@ -125,20 +108,13 @@ import TidemarkTestSupport
                 #expect(answer.headers["Access-Control-Allow-Origin"] == ["https://app.example"])
                 #expect(answer.headers["Vary"] == ["Origin"])
             }
-            let other = try await send(
-                .POST,
-                "/sync",
-                ["Origin": "https://other.example"],
-                to: server
-            )
+            let other = try await send(.POST, "/sync", ["Origin": "https://other.example"], to: server)
             #expect(other.status == 403)
         }
         #expect(service.calls.count == 1)
     }
 
-    @Test func `a page that uploads without end is refused without being read to the end`()
-        async throws
-    {
+    @Test func `a page that uploads without end is refused without being read to the end`() async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             let answer = try await server.exchange(
@@ -153,15 +129,9 @@ import TidemarkTestSupport
         #expect(service.calls.isEmpty)
     }
 
-    @Test func `a device that a proxy sends under another name is told how to let it in`()
-        async throws
-    {
+    @Test func `a device that a proxy sends under another name is told how to let it in`() async throws {
         try await TestServer.run(ScriptedService()) { server in
-            let answer = try await server.send(
-                .GET,
-                "/schema",
-                headers: ["Host": "sync.example.org"]
-            )
+            let answer = try await server.send(.GET, "/schema", headers: ["Host": "sync.example.org"])
             let error = try answer.error
             #expect(error.message.contains("sync.example.org"))
             #expect(error.fix.contains("--host"))

@@ -40,10 +40,7 @@ import TidemarkHistory
         return story
     }
 
-    private static let seven = OutboxSet(
-        id: "s1",
-        changes: [update(paper, ["c": "7"], base: 1)]
-    )
+    private static let seven = OutboxSet(id: "s1", changes: [update(paper, ["c": "7"], base: 1)])
 
     @Test func `a value that an app did not know is shown after its migration`() {
         var story = Self.zoneAhead()
@@ -126,14 +123,7 @@ import TidemarkHistory
         story.served(
             1,
             revision: 3,
-            commits: [
-                Commit(
-                    revision: 3,
-                    changeSet: "s1",
-                    identity: "uuid-a",
-                    changes: [update(Self.paper, cells)]
-                )
-            ],
+            commits: [Commit(revision: 3, changeSet: "s1", identity: "uuid-a", changes: [update(Self.paper, cells)])],
             rows: [Self.starred.with(["c": "5"]).to(Self.starred.with(cells))]
         )
         story.expect(.atomic, "c=null too")
@@ -149,11 +139,7 @@ import TidemarkHistory
             commits: [Commit(revision: 2, changes: [update(Self.paper, ["b": "4"])])],
             rows: [Self.paper.to(other)]
         )
-        story.stepped(
-            "a",
-            cursor: 2,
-            rows: [Self.starred.with(["c": "7"]).to(Self.starred.with(["b": "4"]))]
-        )
+        story.stepped("a", cursor: 2, rows: [Self.starred.with(["c": "7"]).to(Self.starred.with(["b": "4"]))])
         story.expect(.intentKept, "c=7 to stay")
     }
 

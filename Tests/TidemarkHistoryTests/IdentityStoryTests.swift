@@ -7,9 +7,7 @@ import TidemarkHistory
     let permanent = team(2, "\"Lemgo\"")
     let carla = player(-2, team: -1, "\"Carla\"")
     var first: OutboxSet { OutboxSet(frozen: "s", changes: [create(temporary)]) }
-    var second: OutboxSet {
-        OutboxSet(id: "t", after: ["s"], changes: [create(carla)])
-    }
+    var second: OutboxSet { OutboxSet(id: "t", after: ["s"], changes: [create(carla)]) }
 
     /// Device a makes a team, and then a player in it; the team is committed as team 2.
     func committed(as id: Int64 = 2, parent: Int64? = nil) -> Story {
@@ -22,13 +20,9 @@ import TidemarkHistory
         story.served(
             1,
             revision: 2,
-            commits: [
-                Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: [create(made)])
-            ],
+            commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: [create(made)])],
             rows: [made.made],
-            assigned: [
-                "uuid-a": [IdentityPair("team", temporary: -1, permanent: id)]
-            ],
+            assigned: ["uuid-a": [IdentityPair("team", temporary: -1, permanent: id)]],
             replies: [Reply(changeSet: "s", revision: 2, body: "{s at 2}")]
         )
         return story
@@ -48,9 +42,7 @@ import TidemarkHistory
     }
 
     var moved: Example { player(-2, team: 2, "\"Carla\"") }
-    var rewritten: OutboxSet {
-        OutboxSet(id: "t", after: ["s"], changes: [create(moved)])
-    }
+    var rewritten: OutboxSet { OutboxSet(id: "t", after: ["s"], changes: [create(moved)]) }
 
     @Test func `a permanent id that reaches everything that waits breaks nothing`() {
         applied(rewritten, [temporary.to(nil), permanent.made, carla.to(moved)]).expectNothing()
@@ -67,18 +59,12 @@ import TidemarkHistory
     }
 
     @Test func `I8: the device maps a temporary id to what the server did not give`() {
-        applied(rewritten, [temporary.to(nil), permanent.made, carla.to(moved)], 3)
-            .expect(.references, "team -1")
+        applied(rewritten, [temporary.to(nil), permanent.made, carla.to(moved)], 3).expect(.references, "team -1")
     }
 
     @Test func `I8: the map of ids is lost`() {
         var story = committed()
-        story.stepped(
-            "a",
-            cursor: 2,
-            rows: [temporary.to(nil), permanent.made, carla.to(moved)],
-            outbox: [rewritten]
-        )
+        story.stepped("a", cursor: 2, rows: [temporary.to(nil), permanent.made, carla.to(moved)], outbox: [rewritten])
         #expect("\(story.violations)".contains("2 in the map of ids"))
     }
 
@@ -86,9 +72,7 @@ import TidemarkHistory
         committed(as: 1).expect(.references, "that nobody else has")
     }
 
-    @Test func `I8: the server keeps a temporary id`() {
-        committed(as: -1).expect(.references)
-    }
+    @Test func `I8: the server keeps a temporary id`() { committed(as: -1).expect(.references) }
 
     @Test func `I8: the server deletes a team under its players`() {
         var story = Story()
@@ -135,10 +119,7 @@ import TidemarkHistory
     @Test func `I2: after a restore a device overwrites what another one wrote meanwhile`() {
         var story = RoundTests().committed()
         story.stepped("a", cursor: 2, outbox: [])
-        let again = OutboxSet(
-            frozen: "u",
-            changes: [update(Story.anna, ["name": "\"U\""], base: 2)]
-        )
+        let again = OutboxSet(frozen: "u", changes: [update(Story.anna, ["name": "\"U\""], base: 2)])
         story.edited("a", RoundTests().renamed.to(Story.anna.with(["name": "\"U\""])))
         story.stepped("a", "prepare", cursor: 2, outbox: [again])
         story.add(.restored(epoch: "f", revision: 1))
@@ -151,13 +132,7 @@ import TidemarkHistory
             rows: [Story.anna.to(theirs)]
         )
         let mine = ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)
-        story.stepped(
-            "a",
-            "snapshot",
-            cursor: 2,
-            epoch: "f",
-            conflicts: [ParkedSet(id: "v", items: [mine])]
-        )
+        story.stepped("a", "snapshot", cursor: 2, epoch: "f", conflicts: [ParkedSet(id: "v", items: [mine])])
         story.sent("a", 2, at: 2, epoch: "f", [again])
         story.served(
             2,

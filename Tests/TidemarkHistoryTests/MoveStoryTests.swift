@@ -4,10 +4,7 @@ import TidemarkHistory
 /// I9 where a file is copied or put back: what was written waits, stands, or is a conflict.
 @Suite struct MoveStoryTests {
     private let anni = Story.anna.with(["name": "\"Anni\""])
-    private let set = OutboxSet(
-        frozen: "s",
-        changes: [update(Story.anna, ["name": "\"Anni\""], base: 1)]
-    )
+    private let set = OutboxSet(frozen: "s", changes: [update(Story.anna, ["name": "\"Anni\""], base: 1)])
 
     /// Device a's edit is revision 2, and the server is put back to revision 1.
     private func forgotten() -> Story {
@@ -18,9 +15,7 @@ import TidemarkHistory
         story.served(
             1,
             revision: 2,
-            commits: [
-                Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: set.changes)
-            ],
+            commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: set.changes)],
             rows: [Story.anna.to(anni)]
         )
         story.stepped("a", cursor: 2, outbox: [])
@@ -28,9 +23,7 @@ import TidemarkHistory
         return story
     }
 
-    private var again: OutboxSet {
-        OutboxSet(id: "t", changes: [update(Story.anna, ["name": "\"Anni\""], base: 1)])
-    }
+    private var again: OutboxSet { OutboxSet(id: "t", changes: [update(Story.anna, ["name": "\"Anni\""], base: 1)]) }
 
     @Test func `an edit that the server forgot is offered again, and nothing is broken`() {
         var story = forgotten()
@@ -46,14 +39,7 @@ import TidemarkHistory
 
     @Test func `I9: an edit that is offered again is not shown`() {
         var story = forgotten()
-        story.stepped(
-            "a",
-            "snapshot",
-            cursor: 1,
-            epoch: "f",
-            rows: [anni.to(Story.anna)],
-            outbox: [again]
-        )
+        story.stepped("a", "snapshot", cursor: 1, epoch: "f", rows: [anni.to(Story.anna)], outbox: [again])
         story.expect(.intentKept, "its waiting edit on top of revision 1")
     }
 
@@ -69,14 +55,7 @@ import TidemarkHistory
         story.edited("a", Story.anna.to(anni))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.add(.restored(epoch: "f", revision: 1))
-        story.stepped(
-            "a",
-            "snapshot",
-            cursor: 1,
-            epoch: "f",
-            rows: [anni.to(Story.anna)],
-            outbox: []
-        )
+        story.stepped("a", "snapshot", cursor: 1, epoch: "f", rows: [anni.to(Story.anna)], outbox: [])
         story.expect(.intentKept, "after the history became another")
     }
 }

@@ -9,10 +9,7 @@ import TidemarkHistory
     /// Device b changes player 1 at revision 2, while device a, at revision 1, edits it too.
     func contended(base: Int64 = 1) -> (Story, OutboxSet) {
         var story = Story()
-        let set = OutboxSet(
-            frozen: "s",
-            changes: [update(Story.anna, mine, base: base)]
-        )
+        let set = OutboxSet(frozen: "s", changes: [update(Story.anna, mine, base: base)])
         story.served(
             nil,
             revision: 2,
@@ -30,13 +27,7 @@ import TidemarkHistory
     }
 
     func refusal(_ truth: [RecordID: Cells?]) -> Reply {
-        Reply(
-            changeSet: "s",
-            revision: nil,
-            body: "{refused}",
-            truth: truth,
-            reasons: [(Story.anna.id, "changed")]
-        )
+        Reply(changeSet: "s", revision: nil, body: "{refused}", truth: truth, reasons: [(Story.anna.id, "changed")])
     }
 
     var missed: Reply { Reply(changeSet: nil, revision: 2, body: "{2}") }
@@ -65,12 +56,7 @@ import TidemarkHistory
         let set = OutboxSet(frozen: "s", changes: all.map { delete($0, base: 1) })
         story.edited("a", Story.kiel.to(nil), Story.anna.to(nil), Story.ben.to(nil))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
-        story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [create(carla)])],
-            rows: [carla.made]
-        )
+        story.served(nil, revision: 2, commits: [Commit(revision: 2, changes: [create(carla)])], rows: [carla.made])
         story.sent("a", 1, at: 1, [set])
         story.served(
             1,
@@ -84,15 +70,8 @@ import TidemarkHistory
     @Test func `I2: what builds on a refused change set is committed`() {
         let (begun, set) = contended()
         var story = begun
-        story.served(
-            1,
-            revision: 2,
-            replies: [missed, refusal([Story.anna.id: truth])]
-        )
-        let later = OutboxSet(
-            frozen: "t",
-            changes: [update(Story.anna, ["name": "\"Annika\""], base: 1)]
-        )
+        story.served(1, revision: 2, replies: [missed, refusal([Story.anna.id: truth])])
+        let later = OutboxSet(frozen: "t", changes: [update(Story.anna, ["name": "\"Annika\""], base: 1)])
         story.edited("a", Story.anna.with(mine).to(Story.anna.with(["name": "\"Annika\""])))
         story.stepped("a", "prepare", cursor: 1, outbox: [set, later])
         story.sent("a", 2, at: 1, [set, later])
@@ -122,11 +101,7 @@ import TidemarkHistory
         story.edited("a", Story.anna.to(Story.anna.with(mine)))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.sent("a", 1, at: 1, [set])
-        story.served(
-            1,
-            revision: 1,
-            replies: [refusal([Story.anna.id: ["team_id": "1", "name": "\"Anna\""]])]
-        )
+        story.served(1, revision: 1, replies: [refusal([Story.anna.id: ["team_id": "1", "name": "\"Anna\""]])])
         story.expect(.intentKept, "nobody else changed player 1")
     }
 
@@ -153,12 +128,7 @@ import TidemarkHistory
 
     @Test func `an update that sets what nobody changed is found`() {
         var story = Story()
-        let set = OutboxSet(
-            id: "s",
-            changes: [
-                update(Story.anna, ["name": "\"Anni\"", "team_id": "1"], base: 1)
-            ]
-        )
+        let set = OutboxSet(id: "s", changes: [update(Story.anna, ["name": "\"Anni\"", "team_id": "1"], base: 1)])
         story.edited("a", Story.anna.to(Story.anna.with(mine)))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.expect(.noSilentOverwrite, "team_id too")
@@ -174,12 +144,7 @@ import TidemarkHistory
             cursor: 1,
             rows: [RoundTests().renamed.to(Story.anna)],
             outbox: [],
-            conflicts: [
-                ParkedSet(
-                    id: "s",
-                    items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)]
-                )
-            ]
+            conflicts: [ParkedSet(id: "s", items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)])]
         )
         story.expect(.intentKept, "nobody refused it")
     }
@@ -201,13 +166,7 @@ import TidemarkHistory
     }
 
     var item: ParkedSet.Item {
-        ParkedSet.Item(
-            Story.anna.id,
-            .update,
-            base: ["team_id": "1", "name": "\"Anna\""],
-            mine: mine,
-            theirs: truth
-        )
+        ParkedSet.Item(Story.anna.id, .update, base: ["team_id": "1", "name": "\"Anna\""], mine: mine, theirs: truth)
     }
 
     @Test func `a conflict that is shown and resolved breaks nothing`() {
@@ -219,8 +178,10 @@ import TidemarkHistory
 
     @Test func `I9: a parked change set loses what it wanted, or who stands against it`() {
         parked([]).expect(.intentKept, "kept as mine")
-        parked([ParkedSet.Item(Story.anna.id, .update, mine: mine, theirs: nil)])
-            .expect(.intentKept, "theirs as the server told it")
+        parked([ParkedSet.Item(Story.anna.id, .update, mine: mine, theirs: nil)]).expect(
+            .intentKept,
+            "theirs as the server told it"
+        )
     }
 
     @Test func `I9: a conflict vanishes before anybody resolved it`() {
@@ -237,12 +198,7 @@ import TidemarkHistory
             cursor: 1,
             rows: [RoundTests().renamed.to(Story.anna)],
             outbox: [],
-            conflicts: [
-                ParkedSet(
-                    id: "s",
-                    items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)]
-                )
-            ]
+            conflicts: [ParkedSet(id: "s", items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)])]
         )
         story.expect(.once, "parked as a conflict")
     }
@@ -252,10 +208,7 @@ import TidemarkHistory
     @Test func `under columns different columns merge, and the same one is an overwrite`() {
         for (column, isFine) in [("a", false), ("b", true)] {
             var story = Story()
-            let set = OutboxSet(
-                frozen: "s",
-                changes: [update(Story.paper, ["a": "7"], base: 1)]
-            )
+            let set = OutboxSet(frozen: "s", changes: [update(Story.paper, ["a": "7"], base: 1)])
             let theirs = Story.paper.with([column: "8"])
             story.edited("a", Story.paper.to(Story.paper.with(["a": "7"])))
             story.stepped("a", "prepare", cursor: 1, outbox: [set])

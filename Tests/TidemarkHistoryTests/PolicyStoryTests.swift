@@ -17,18 +17,13 @@ import TidemarkHistory
     ) -> Story {
         let memo = example(table, "1")
         var story = Story(more: [memo])
-        let set = OutboxSet(
-            frozen: "s",
-            changes: [update(memo, ["a": "7"], base: 1)]
-        )
+        let set = OutboxSet(frozen: "s", changes: [update(memo, ["a": "7"], base: 1)])
         story.edited("a", memo.to(memo.with(["a": "7"])))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.served(
             nil,
             revision: 2,
-            commits: [
-                Commit(revision: 2, changes: [update(memo, ["a": "8"])], time: times.program)
-            ],
+            commits: [Commit(revision: 2, changes: [update(memo, ["a": "8"])], time: times.program)],
             rows: [memo.to(memo.with(["a": "8"]))]
         )
         story.sent("a", 1, at: 1, [set])
@@ -51,12 +46,7 @@ import TidemarkHistory
     }
 
     /// Device a takes revision 3 in, and keeps a value or not; then all ends.
-    private static func end(
-        _ story: Story,
-        in table: String = "memo",
-        shows: String = "7",
-        kept: String?
-    ) -> Story {
+    private static func end(_ story: Story, in table: String = "memo", shows: String = "7", kept: String?) -> Story {
         var story = story
         let memo = example(table, "7")
         let item = ParkedSet.Item(memo.id, .update, mine: ["a": kept ?? ""], theirs: ["a": shows])
@@ -93,12 +83,10 @@ import TidemarkHistory
         Self.replaced(standing: "8").expect(.atomic, "a=8")
     }
 
-    @Test func `under latest an older edit that arrives later is in vain, and its author keeps it`()
-    {
+    @Test func `under latest an older edit that arrives later is in vain, and its author keeps it`() {
         let story = Self.replaced(in: "wish", times: (9, 5), standing: "8")
         Self.end(story, in: "wish", shows: "8", kept: "7").expectNothing()
-        Self.ended(Self.end(story, in: "wish", shows: "8", kept: nil))
-            .expect(.intentKept, "it was lost")
+        Self.ended(Self.end(story, in: "wish", shows: "8", kept: nil)).expect(.intentKept, "it was lost")
     }
 
     @Test func `I3: under latest an older edit stands over a newer one`() {
@@ -122,11 +110,7 @@ import TidemarkHistory
                 outbox: [OutboxSet(id: "s", changes: changes, time: time)],
                 wall: 2_000
             )
-            if isFine {
-                story.expectNothing()
-            } else {
-                story.expect(.noSilentOverwrite, "the time of change set s")
-            }
+            if isFine { story.expectNothing() } else { story.expect(.noSilentOverwrite, "the time of change set s") }
         }
     }
 }

@@ -5,9 +5,7 @@ import TidemarkHistory
 @Suite struct RoundTests {
     let renamed = Story.anna.with(["name": "\"Anne\""])
     let cells = ["name": "\"Anne\""]
-    var set: OutboxSet {
-        OutboxSet(frozen: "s", changes: [update(Story.anna, cells, base: 1)])
-    }
+    var set: OutboxSet { OutboxSet(frozen: "s", changes: [update(Story.anna, cells, base: 1)]) }
     var reply: Reply { Reply(changeSet: "s", revision: 2, body: "{s at 2}") }
 
     /// Device a edits and drains; nothing is wrong so far.
@@ -22,23 +20,12 @@ import TidemarkHistory
     func committed() -> Story {
         var story = waiting()
         story.sent("a", 1, at: 1, [set])
-        story.served(
-            1,
-            revision: 2,
-            commits: [commit(2)],
-            rows: [Story.anna.to(renamed)],
-            replies: [reply]
-        )
+        story.served(1, revision: 2, commits: [commit(2)], rows: [Story.anna.to(renamed)], replies: [reply])
         return story
     }
 
     func commit(_ revision: Int64, _ changes: [RecordChange]? = nil) -> Commit {
-        Commit(
-            revision: revision,
-            changeSet: "s",
-            identity: "uuid-a",
-            changes: changes ?? [update(Story.anna, cells)]
-        )
+        Commit(revision: revision, changeSet: "s", identity: "uuid-a", changes: changes ?? [update(Story.anna, cells)])
     }
 
     @Test func `an edit that reaches everybody breaks nothing`() {
@@ -71,12 +58,7 @@ import TidemarkHistory
         story.add(.crashed(actor: "server"))
         story.add(.reopened(actor: "server"))
         let rows = [Story.kiel, Story.anna, Story.ben, Story.paper]
-        story.add(
-            .dumped(
-                actor: "server",
-                rows: Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.row) })
-            )
-        )
+        story.add(.dumped(actor: "server", rows: Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.row) })))
         story.expect(.acknowledgedStays, "player 1")
     }
 
@@ -93,10 +75,7 @@ import TidemarkHistory
         let other = Story.ben.with(["name": "\"Benjamin\""])
         let both = OutboxSet(
             frozen: "s",
-            changes: [
-                update(Story.anna, cells, base: 1),
-                update(Story.ben, ["name": "\"Benjamin\""], base: 1),
-            ]
+            changes: [update(Story.anna, cells, base: 1), update(Story.ben, ["name": "\"Benjamin\""], base: 1)]
         )
         story.edited("a", Story.anna.to(renamed), Story.ben.to(other))
         story.stepped("a", "prepare", cursor: 1, outbox: [both])
@@ -122,11 +101,7 @@ import TidemarkHistory
         var story = committed()
         let rows = [Story.kiel, renamed, Story.ben, Story.paper]
         story.add(
-            .snapshot(
-                epoch: "e",
-                revision: 1,
-                rows: Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.row) })
-            )
+            .snapshot(epoch: "e", revision: 1, rows: Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.row) }))
         )
         story.expect(.atomic, "the snapshot at 1")
     }

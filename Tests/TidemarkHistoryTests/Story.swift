@@ -13,8 +13,7 @@ struct Story {
                 key: ["id"],
                 hasAssignedKeys: true,
                 references: [Rules.Reference(columns: ["team_id"], parent: "team")]
-            ),
-            Rules.Table(name: "note", key: ["id"], hasAssignedKeys: false, policy: .columns),
+            ), Rules.Table(name: "note", key: ["id"], hasAssignedKeys: false, policy: .columns),
             Rules.Table(name: "memo", key: ["id"], hasAssignedKeys: false, policy: .lastWriter),
             Rules.Table(name: "wish", key: ["id"], hasAssignedKeys: false, policy: .latest),
         ],
@@ -44,9 +43,7 @@ struct Story {
     ///
     /// With `alters`, tables are told of, since somebody will alter them.
     init(alters: Bool = false, more: [Example] = []) {
-        if alters {
-            for actor in ["server", "a", "b"] { add(.altered(actor: actor, Story.layout())) }
-        }
+        if alters { for actor in ["server", "a", "b"] { add(.altered(actor: actor, Story.layout())) } }
         let rows = [Story.kiel, Story.anna, Story.ben, Story.paper] + more
         served(nil, revision: 1, rows: rows.map { RowChange($0.id, before: nil, after: $0.row) })
         for device in ["a", "b"] {
@@ -67,9 +64,7 @@ struct Story {
         history.append(Event(at: time, kind))
     }
 
-    mutating func edited(_ device: String, _ changes: RowChange...) {
-        add(.edited(device: device, changes))
-    }
+    mutating func edited(_ device: String, _ changes: RowChange...) { add(.edited(device: device, changes)) }
 
     /// A transaction of the engine.
     mutating func stepped(
@@ -147,9 +142,7 @@ struct Story {
                     commits: commits,
                     rows: rows,
                     assigned: assigned,
-                    answer: replies.map {
-                        Answer(epoch: epoch, maxRevision: revision, replies: $0)
-                    },
+                    answer: replies.map { Answer(epoch: epoch, maxRevision: revision, replies: $0) },
                     error: error
                 )
             )
@@ -167,11 +160,7 @@ struct Story {
     ) {
         let found = violations
         #expect(found.first?.invariant == invariant, "\(found)", sourceLocation: location)
-        #expect(
-            "\(found)".contains(fragment),
-            "\(found)",
-            sourceLocation: location
-        )
+        #expect("\(found)".contains(fragment), "\(found)", sourceLocation: location)
     }
 
     /// Expects that the checker finds nothing.
@@ -209,10 +198,7 @@ func team(_ id: Int64, _ name: String) -> Example {
 }
 
 func player(_ id: Int64, team: Int64, _ name: String) -> Example {
-    Example(
-        id: RecordID("player", "\(id)"),
-        row: ["id": "\(id)", "team_id": "\(team)", "name": name]
-    )
+    Example(id: RecordID("player", "\(id)"), row: ["id": "\(id)", "team_id": "\(team)", "name": name])
 }
 
 func note(_ id: String, _ a: String, _ b: String) -> Example {
@@ -227,6 +213,4 @@ func create(_ record: Example) -> RecordChange {
     RecordChange(record.id, .create, record.row.filter { $0.key != "id" })
 }
 
-func delete(_ record: Example, base: Int64? = nil) -> RecordChange {
-    RecordChange(record.id, .delete, base: base)
-}
+func delete(_ record: Example, base: Int64? = nil) -> RecordChange { RecordChange(record.id, .delete, base: base) }

@@ -9,10 +9,7 @@ import TidemarkHistory
     private let benno = Story.ben.with(["name": "\"Benno\""])
 
     private func set(_ id: String, _ examples: Example...) -> OutboxSet {
-        OutboxSet(
-            id: id,
-            changes: examples.map { update($0, ["name": $0.row["name"] ?? ""], base: 1) }
-        )
+        OutboxSet(id: id, changes: examples.map { update($0, ["name": $0.row["name"] ?? ""], base: 1) })
     }
 
     /// One transaction renames the team and Anna, another one Ben.
@@ -24,9 +21,7 @@ import TidemarkHistory
     }
 
     @Test func `a transaction is in one change set, by itself or with its neighbour`() {
-        for outbox in [
-            [set("s", hamburg, anni), set("t", benno)], [set("s", hamburg, anni, benno)],
-        ] {
+        for outbox in [[set("s", hamburg, anni), set("t", benno)], [set("s", hamburg, anni, benno)]] {
             var story = edited()
             story.stepped("a", "prepare", cursor: 1, outbox: outbox)
             story.expectNothing()
@@ -35,8 +30,7 @@ import TidemarkHistory
 
     @Test func `I3: a transaction is divided among two change sets`() {
         for outbox in [
-            [set("s", hamburg), set("t", anni), set("u", benno)],
-            [set("s", hamburg), set("t", anni, benno)],
+            [set("s", hamburg), set("t", anni), set("u", benno)], [set("s", hamburg), set("t", anni, benno)],
             [set("s", hamburg, benno), set("t", anni)],
         ] {
             var story = edited()
@@ -47,12 +41,7 @@ import TidemarkHistory
 
     @Test func `I3: change sets come in another order than the transactions`() {
         var story = edited()
-        story.stepped(
-            "a",
-            "prepare",
-            cursor: 1,
-            outbox: [set("t", benno), set("s", hamburg, anni)]
-        )
+        story.stepped("a", "prepare", cursor: 1, outbox: [set("t", benno), set("s", hamburg, anni)])
         story.expect(.atomic, "each whole in one change set")
     }
 
@@ -63,29 +52,14 @@ import TidemarkHistory
             var story = Story()
             story.edited("a", Story.kiel.to(hamburg))
             story.edited("a", Story.anna.to(anni))
-            story.stepped(
-                "a",
-                "prepare",
-                cursor: 1,
-                outbox: [set("s", hamburg), set("t", anni)]
-            )
-            story.served(
-                nil,
-                revision: 2,
-                commits: [Commit(revision: 2, changes: [create(taken)])],
-                rows: [taken.made]
-            )
+            story.stepped("a", "prepare", cursor: 1, outbox: [set("s", hamburg), set("t", anni)])
+            story.served(nil, revision: 2, commits: [Commit(revision: 2, changes: [create(taken)])], rows: [taken.made])
             story.stepped(
                 "a",
                 cursor: 2,
-                rows: [taken.made, hamburg.to(Story.kiel)]
-                    + (hidesAnna ? [anni.to(Story.anna)] : [])
+                rows: [taken.made, hamburg.to(Story.kiel)] + (hidesAnna ? [anni.to(Story.anna)] : [])
             )
-            if hidesAnna {
-                story.expect(.intentKept, "player 1")
-            } else {
-                story.expectNothing()
-            }
+            if hidesAnna { story.expect(.intentKept, "player 1") } else { story.expectNothing() }
         }
     }
 }

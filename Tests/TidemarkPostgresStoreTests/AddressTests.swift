@@ -10,10 +10,7 @@ import TidemarkPostgresStore
         "postgres://u:a@SECRET/b@127.0.0.1:1/db", "postgres://u:SECRET/b@127.0.0.1:1/db",
         "postgres://u:1/SECRET@127.0.0.1:1/db", "postgre://u:SECRET@127.0.0.1:1/db",
         "host=127.0.0.1 port=1 password=a SECRET user=u",
-    ])
-    func `rule 20: a password that is not written as it must be is not repeated`(
-        address: String
-    ) async throws {
+    ]) func `rule 20: a password that is not written as it must be is not repeated`(address: String) async throws {
         let error = await #expect(throws: TidemarkError.self) {
             _ = try await PostgresStore(.init(address: address, newEpoch: UUID()))
         }
@@ -25,10 +22,8 @@ import TidemarkPostgresStore
     @Test(arguments: [
         "postgres://u:SECRET%40%2F%25@127.0.0.1:1/db", "postgresql://127.0.0.1:1/db",
         "host=127.0.0.1 port=1 password='a @SECRET' user=u",
-    ])
-    func `an address that can be read is tried, and the reason why it fails is libpq's`(
-        address: String
-    ) async throws {
+    ]) func `an address that can be read is tried, and the reason why it fails is libpq's`(address: String) async throws
+    {
         let error = await #expect(throws: TidemarkError.self) {
             _ = try await PostgresStore(.init(address: address, newEpoch: UUID()))
         }

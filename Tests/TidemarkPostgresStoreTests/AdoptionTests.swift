@@ -31,8 +31,7 @@ import TidemarkPostgresStore
         return (database, try await PostgresStore(options))
     }
 
-    private func sync(_ store: PostgresStore, at revision: Int, _ set: String) async throws -> Reply
-    {
+    private func sync(_ store: PostgresStore, at revision: Int, _ set: String) async throws -> Reply {
         let body = #"{"maxRevision":\#(revision),"device":"d","changeSets":[\#(set)]}"#
         return try Reply(try await store.sync(zone: "main", body: Array(body.utf8)))
     }
@@ -41,29 +40,21 @@ import TidemarkPostgresStore
         let (_, store) = try await adopted()
         #expect(try await store.latest(zone: "main").revision == 1)
         let types = Dictionary(
-            uniqueKeysWithValues: try #require(store.schema.byName["player"]).columns.map {
-                ($0.name, $0.type)
-            }
+            uniqueKeysWithValues: try #require(store.schema.byName["player"]).columns.map { ($0.name, $0.type) }
         )
         #expect(
             types == [
-                "id": "INTEGER", "team_id": "INTEGER", "small": "INTEGER", "score": "REAL",
-                "ratio": "REAL", "fee": "TEXT", "active": "BOOLEAN", "born": "TEXT",
-                "noted": "TEXT", "badge": "TEXT", "extra": "TEXT", "photo": "BLOB", "mood": "TEXT",
+                "id": "INTEGER", "team_id": "INTEGER", "small": "INTEGER", "score": "REAL", "ratio": "REAL",
+                "fee": "TEXT", "active": "BOOLEAN", "born": "TEXT", "noted": "TEXT", "badge": "TEXT", "extra": "TEXT",
+                "photo": "BLOB", "mood": "TEXT",
             ]
         )
-        let answer = try await sync(
-            store,
-            at: 1,
-            #"{"player":{"update":[1],"attributes":{"1":{"small":4}}}}"#
-        )
+        let answer = try await sync(store, at: 1, #"{"player":{"update":[1],"attributes":{"1":{"small":4}}}}"#)
         #expect(answer.revisions == [2])
         await store.close()
     }
 
-    @Test func `A9: whatever the other program's time zone is, a moment travels in UTC`()
-        async throws
-    {
+    @Test func `A9: whatever the other program's time zone is, a moment travels in UTC`() async throws {
         let (database, store) = try await adopted()
         let other = try await database.connect()
         try await other.execute(
@@ -85,48 +76,32 @@ import TidemarkPostgresStore
         let first = try await sync(store, at: 1, create)
         #expect(first.changes == ["create team 3"])
         try await database.writeOutside("INSERT INTO team (name) VALUES ('B')")
-        let second = try await sync(
-            store,
-            at: 2,
-            #"{"team":{"create":[-2],"attributes":{"-2":{"name":"C"}}}}"#
-        )
+        let second = try await sync(store, at: 2, #"{"team":{"create":[-2],"attributes":{"-2":{"name":"C"}}}}"#)
         #expect(second.changes == ["create team 4", "create team 5"])
         await store.close()
     }
 
-    @Test func `rule 9: what PostgreSQL cannot read as the column's type is refused, and says so`()
-        async throws
-    {
+    @Test func `rule 9: what PostgreSQL cannot read as the column's type is refused, and says so`() async throws {
         let (_, store) = try await adopted()
         let bad = [
-            #"{"mood":"angry"}"#, #"{"born":"tomorrow-ish"}"#, #"{"badge":"x"}"#,
-            #"{"extra":"{"}"#, #"{"small":"many"}"#, #"{"photo":"text"}"#, #"{"active":7}"#,
+            #"{"mood":"angry"}"#, #"{"born":"tomorrow-ish"}"#, #"{"badge":"x"}"#, #"{"extra":"{"}"#,
+            #"{"small":"many"}"#, #"{"photo":"text"}"#, #"{"active":7}"#,
         ]
         for attributes in bad {
             let error = await #expect(throws: TidemarkError.self, "\(attributes)") {
-                try await sync(
-                    store,
-                    at: 1,
-                    #"{"player":{"update":[1],"attributes":{"1":\#(attributes)}}}"#
-                )
+                try await sync(store, at: 1, #"{"player":{"update":[1],"attributes":{"1":\#(attributes)}}}"#)
             }
             #expect(error?.code == .invalidValue, "\(attributes)")
         }
         let refused = await #expect(throws: TidemarkError.self) {
-            try await sync(
-                store,
-                at: 1,
-                #"{"player":{"update":[1],"attributes":{"1":{"small":-1}}}}"#
-            )
+            try await sync(store, at: 1, #"{"player":{"update":[1],"attributes":{"1":{"small":-1}}}}"#)
         }
         #expect(refused?.code == .constraintViolated)
         #expect(try await store.latest(zone: "main").revision == 1)
         await store.close()
     }
 
-    @Test func `F5: a table without a key is named with the cure, and nothing is changed`()
-        async throws
-    {
+    @Test func `F5: a table without a key is named with the cure, and nothing is changed`() async throws {
         let database = try await TestDatabase()
         try await database.connect().execute(
             """
@@ -136,16 +111,15 @@ import TidemarkPostgresStore
         )
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.adopts = true
-        let error = await #expect(throws: UnsyncableSchema.self) {
-            try await PostgresStore(options)
-        }
+        let error = await #expect(throws: UnsyncableSchema.self) { try await PostgresStore(options) }
         #expect(error?.problems.map(\.table) == ["log", "part"])
         let made = try await database.connect().column("SELECT to_regclass('tidemark.served')")
         #expect(made == ["NULL"])
     }
 
-    @Test(arguments: ["text", "varchar(20)", "char(5)"])
-    func `A9: tables with a tenant column are as many zones`(type: String) async throws {
+    @Test(arguments: ["text", "varchar(20)", "char(5)"]) func `A9: tables with a tenant column are as many zones`(
+        type: String
+    ) async throws {
         let database = try await TestDatabase()
         try await database.connect().execute(
             """
@@ -177,17 +151,13 @@ import TidemarkPostgresStore
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.adopts = true
         options.zoneColumn = zoneColumn
-        let error = await #expect(throws: UnsyncableSchema.self) {
-            try await PostgresStore(options)
-        }
+        let error = await #expect(throws: UnsyncableSchema.self) { try await PostgresStore(options) }
         let made = try await database.connect().column("SELECT to_regclass('tidemark.served')")
         #expect(made == ["NULL"])
         return (error?.problems ?? []).map { "\($0.table).\($0.column ?? "")" }
     }
 
-    @Test func `A9: a zone column that is no text is named before anything is made`()
-        async throws
-    {
+    @Test func `A9: a zone column that is no text is named before anything is made`() async throws {
         let named = try await refused(
             """
             CREATE TABLE house (tenant bigint, id bigint, PRIMARY KEY (tenant, id));
@@ -199,9 +169,7 @@ import TidemarkPostgresStore
         #expect(named == ["house.tenant", "room.tenant"])
     }
 
-    @Test func `F5: a column to which different texts are the same is named with its collation`()
-        async throws
-    {
+    @Test func `F5: a column to which different texts are the same is named with its collation`() async throws {
         let named = try await refused(
             """
             CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
@@ -211,14 +179,10 @@ import TidemarkPostgresStore
         #expect(named == ["tag.colour"])
     }
 
-    @Test func `F5: a table that a subscription writes is named, for no trigger sees its rows`()
-        async throws
-    {
+    @Test func `F5: a table that a subscription writes is named, for no trigger sees its rows`() async throws {
         let database = try await TestDatabase()
         let program = try await database.connect()
-        try await program.execute(
-            "CREATE TABLE team (id bigint PRIMARY KEY); CREATE PUBLICATION own FOR TABLE team"
-        )
+        try await program.execute("CREATE TABLE team (id bigint PRIMARY KEY); CREATE PUBLICATION own FOR TABLE team")
         // To itself, and never at work.
         try await program.execute(
             """
@@ -228,16 +192,12 @@ import TidemarkPostgresStore
         )
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.adopts = true
-        let error = await #expect(throws: UnsyncableSchema.self) {
-            try await PostgresStore(options)
-        }
+        let error = await #expect(throws: UnsyncableSchema.self) { try await PostgresStore(options) }
         #expect(error?.problems.map(\.table) == ["team"])
         #expect(error?.problems.first?.reason.contains("subscription") == true)
     }
 
-    @Test func `A9: rows whose columns have different collations are captured and edited`()
-        async throws
-    {
+    @Test func `A9: rows whose columns have different collations are captured and edited`() async throws {
         let database = try await TestDatabase()
         try await database.connect().execute(
             """
@@ -260,9 +220,7 @@ import TidemarkPostgresStore
         await store.close()
     }
 
-    @Test func `A9: tables with long names that begin alike are captured as what they are`()
-        async throws
-    {
+    @Test func `A9: tables with long names that begin alike are captured as what they are`() async throws {
         let name = String(repeating: "x", count: 56)
         let database = try await TestDatabase()
         try await database.connect().execute(
@@ -274,9 +232,7 @@ import TidemarkPostgresStore
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.adopts = true
         let store = try await PostgresStore(options)
-        try await database.writeOutside(
-            "INSERT INTO \(name)a VALUES (1, 1); INSERT INTO \(name)b VALUES (2, 'two')"
-        )
+        try await database.writeOutside("INSERT INTO \(name)a VALUES (1, 1); INSERT INTO \(name)b VALUES (2, 'two')")
         let answer = try await sync(store, at: 0, #"{}"#)
         #expect(answer.changes == ["create \(name)a 1", "create \(name)b 2"])
         // Another node finds the triggers to be the tables' own.

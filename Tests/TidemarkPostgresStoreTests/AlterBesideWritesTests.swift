@@ -8,16 +8,12 @@ import TidemarkTestSupport
 @Suite struct AlterBesideWritesTests {
     private static func cluster() async throws -> PostgresCluster {
         try await PostgresCluster(
-            schema:
-                "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0)"
+            schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0)"
         )
     }
 
     /// An insert of a device and one of psql wait for an uncommitted `ALTER TABLE`.
-    private static func insert(
-        beside alter: String,
-        _ cluster: PostgresCluster
-    ) async throws -> TestDevice {
+    private static func insert(beside alter: String, _ cluster: PostgresCluster) async throws -> TestDevice {
         let anna = try await cluster.device("anna")
         let migration = try await cluster.database.connect()
         try await migration.execute("BEGIN; \(alter)")
@@ -37,27 +33,19 @@ import TidemarkTestSupport
         """
         ALTER TABLE notes ADD COLUMN stars bigint DEFAULT 3;
         ALTER TABLE notes ALTER COLUMN stars SET DEFAULT 5
-        """, "ALTER TABLE notes RENAME COLUMN text TO body",
-        "ALTER TABLE notes ALTER COLUMN done TYPE integer",
+        """, "ALTER TABLE notes RENAME COLUMN text TO body", "ALTER TABLE notes ALTER COLUMN done TYPE integer",
         "ALTER TABLE notes ADD COLUMN made timestamptz DEFAULT clock_timestamp()",
-    ])
-    func `an insert that waits for an ALTER TABLE is neither refused nor half seen`(
-        alter: String
-    ) async throws {
+    ]) func `an insert that waits for an ALTER TABLE is neither refused nor half seen`(alter: String) async throws {
         let cluster = try await Self.cluster()
         let anna = try await Self.insert(beside: alter, cluster)
         try await cluster.converge(try await cluster.device("fresh"))
         #expect(try await anna.engine.conflicts().isEmpty)
         let column = alter.contains("TO body") ? "body" : "text"
-        #expect(
-            try await cluster.rows("SELECT \(column) FROM notes ORDER BY 1") == ["psql", "rake"]
-        )
+        #expect(try await cluster.rows("SELECT \(column) FROM notes ORDER BY 1") == ["psql", "rake"])
         await cluster.close()
     }
 
-    @Test func `an insert that waits for its column to be dropped is kept, and a retry sends it`()
-        async throws
-    {
+    @Test func `an insert that waits for its column to be dropped is kept, and a retry sends it`() async throws {
         let cluster = try await Self.cluster()
         let anna = try await Self.insert(beside: "ALTER TABLE notes DROP COLUMN done", cluster)
         let conflict = try #require(try await anna.engine.conflicts().first)
@@ -70,9 +58,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["mood", "mood[]", "temper"])
-    func `a label of an enum that psql renames reaches the devices, whose edits are judged by it`(
-        type: String
-    ) async throws {
+    func `a label of an enum that psql renames reaches the devices, whose edits are judged by it`(type: String)
+        async throws
+    {
         let (calm, merry) = type == "mood[]" ? ("{calm}", "{merry}") : ("calm", "merry")
         let cluster = try await PostgresCluster(
             adopting: """
@@ -91,8 +79,9 @@ import TidemarkTestSupport
         try await cluster.psql("ALTER TYPE mood RENAME VALUE 'calm' TO 'quiet'")
         try await cluster.converge(anna, ben)
         #expect(
-            try await anna.rows("SELECT mood, name FROM cat ORDER BY id")
-                == ["\(calm.replacing("calm", with: "quiet"))|Tom", "\(merry)|Max"]
+            try await anna.rows("SELECT mood, name FROM cat ORDER BY id") == [
+                "\(calm.replacing("calm", with: "quiet"))|Tom", "\(merry)|Max",
+            ]
         )
         #expect(try await ben.engine.conflicts().flatMap(\.reasons).map(\.key) == ["1"])
         await cluster.close()

@@ -10,33 +10,25 @@ import TidemarkTestSupport
 /// store in simulated worlds is sent to PostgreSQL.
 @Suite(.serialized) struct DifferentialTests {
     @Test(arguments: 1...UInt64(DifferentialTests.worlds))
-    func `A9: PostgreSQL answers what the embedded store has answered, byte for byte`(seed: UInt64)
-        async throws
-    {
+    func `A9: PostgreSQL answers what the embedded store has answered, byte for byte`(seed: UInt64) async throws {
         _ = try await Self.compare(seed, seed % 3 == 0 ? .crash : .network)
     }
 
     @Test(arguments: 1...UInt64((DifferentialTests.worlds + 1) / 2))
-    func `C3 A9: the stores answer alike while tables are altered, byte for byte`(seed: UInt64)
-        async throws
-    {
+    func `C3 A9: the stores answer alike while tables are altered, byte for byte`(seed: UInt64) async throws {
         let entries = try await Self.compare(seed, .schema)
         let migrations = entries.filter { if case .migration = $0 { true } else { false } }
         #expect(migrations.count == 3, "in the end everybody has the same tables")
     }
 
     @Test(arguments: 1...UInt64(DifferentialTests.worlds))
-    func `A9: requests that share a transaction are answered as one after another`(seed: UInt64)
-        async throws
-    {
+    func `A9: requests that share a transaction are answered as one after another`(seed: UInt64) async throws {
         _ = try await Self.compare(seed, .network, groupMax: 2 + Int(seed % 9))
     }
 
     /// Runs a world, and the same requests on PostgreSQL, as many of them together as there are in
     /// a row.
-    private static func compare(_ seed: UInt64, _ profile: Profile, groupMax: Int = 1) async throws
-        -> [Journal.Entry]
-    {
+    private static func compare(_ seed: UInt64, _ profile: Profile, groupMax: Int = 1) async throws -> [Journal.Entry] {
         let journal = Journal()
         let report = try Simulation.run(
             .init(seed: seed, rounds: 60, profile: profile),
@@ -51,12 +43,9 @@ import TidemarkTestSupport
                 if case .sync = $0 { true } else { false }
             }
             let difference =
-                try await group.count > 1
-                ? replay.together(Array(group)) : replay.take(journal.entries[number])
+                try await group.count > 1 ? replay.together(Array(group)) : replay.take(journal.entries[number])
             if let difference {
-                Issue.record(
-                    "seed \(seed), entry \(number) of \(journal.entries.count): \(difference)"
-                )
+                Issue.record("seed \(seed), entry \(number) of \(journal.entries.count): \(difference)")
                 return []
             }
             number += max(1, group.count)
@@ -96,15 +85,10 @@ private struct Replay {
         case .sync(let body, let expected):
             try await compare(body, expected) { try await store.sync(zone: "main", body: body) }
         case .comparison(let body, let expected):
-            try await compare(body, expected) {
-                try await store.fingerprints(zone: "main", body: body)
-            }
-        case .outside(let body):
-            try await write(body)
-        case .snapshot:
-            try await settle()
-        case .migration(let renames, let schemaSQL, let backfill):
-            try await migrate(renames, schemaSQL, backfill)
+            try await compare(body, expected) { try await store.fingerprints(zone: "main", body: body) }
+        case .outside(let body): try await write(body)
+        case .snapshot: try await settle()
+        case .migration(let renames, let schemaSQL, let backfill): try await migrate(renames, schemaSQL, backfill)
         }
     }
 
@@ -122,15 +106,9 @@ private struct Replay {
     }
 
     /// Somebody renames columns by psql, and another node is started with the new tables.
-    private func migrate(
-        _ renames: [ColumnRename],
-        _ schemaSQL: String,
-        _ backfill: String
-    ) async throws -> String? {
+    private func migrate(_ renames: [ColumnRename], _ schemaSQL: String, _ backfill: String) async throws -> String? {
         for rename in renames {
-            try await database.writeOutside(
-                "ALTER TABLE \(rename.table) RENAME COLUMN \(rename.old) TO \(rename.new)"
-            )
+            try await database.writeOutside("ALTER TABLE \(rename.table) RENAME COLUMN \(rename.old) TO \(rename.new)")
         }
         var options = options
         options.schemaSQL = schemaSQL
@@ -153,16 +131,11 @@ private struct Replay {
         _ answer: () async throws -> [UInt8]
     ) async throws -> String? {
         let actual: Result<[UInt8], TidemarkError>
-        do {
-            actual = .success(try await answer())
-        } catch let error as TidemarkError {
-            actual = .failure(error)
-        }
+        do { actual = .success(try await answer()) } catch let error as TidemarkError { actual = .failure(error) }
         let mine = Self.text(expected)
         let theirs = Self.text(actual)
         return mine == theirs
-            ? nil
-            : "\n\(String(decoding: body, as: UTF8.self))\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"
+            ? nil : "\n\(String(decoding: body, as: UTF8.self))\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"
     }
 
     private static func text(_ answer: Result<[UInt8], TidemarkError>) -> String {

@@ -29,16 +29,13 @@ import TidemarkTestSupport
         INSERT INTO kind VALUES ('gold'), ('silver');
         """
 
-    @Test func `C3: a schema with more columns and tables makes them, and says what it made`()
-        async throws
-    {
+    @Test func `C3: a schema with more columns and tables makes them, and says what it made`() async throws {
         let cluster = try await PostgresCluster(schema: Self.first)
         let anna = try await cluster.device("anna")
         let node = try await cluster.node { $0.schemaSQL = Self.second }
         #expect(
             node.made == [
-                "table kind", "table medal", "column team.town", "column team.rank",
-                "column player.friend_id",
+                "table kind", "table medal", "column team.town", "column team.rank", "column player.friend_id",
             ]
         )
         let ben = try await cluster.device("ben")
@@ -60,8 +57,7 @@ import TidemarkTestSupport
         await #expect(throws: (any Error).self) {
             try await cluster.psql("INSERT INTO team (id, name, rank) VALUES (9, 'Ulm', 1)")
         }
-        let bad =
-            #"{"maxRevision":5,"changeSets":[{"team":{"update":[1],"attributes":{"1":{"town":""}}}}]}"#
+        let bad = #"{"maxRevision":5,"changeSets":[{"team":{"update":[1],"attributes":{"1":{"town":""}}}}]}"#
         let error = await #expect(throws: TidemarkError.self) {
             try await node.sync(zone: "main", body: Array(bad.utf8))
         }
@@ -78,9 +74,7 @@ import TidemarkTestSupport
     @Test func `four nodes with a new schema start at once, and one makes it`() async throws {
         let cluster = try await PostgresCluster(schema: Self.first)
         let nodes = try await withThrowingTaskGroup(of: PostgresStore.self) { group in
-            for _ in 0..<4 {
-                group.addTask { try await cluster.node { $0.schemaSQL = Self.second } }
-            }
+            for _ in 0..<4 { group.addTask { try await cluster.node { $0.schemaSQL = Self.second } } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(nodes.filter { !$0.made.isEmpty }.count == 1)
@@ -101,24 +95,20 @@ import TidemarkTestSupport
             "the key of team is INTEGER (id) in the database and (id) in the schema"
         ),
         (
-            "CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL, town TEXT NOT NULL);"
-                + player,
+            "CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL, town TEXT NOT NULL);" + player,
             "team.town is NOT NULL without a default"
         ),
         (
             "CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);" + player,
             "team has other unique columns"
         ),
-    ])
-    func `a schema that does not fit is one error that names both, and changes nothing`(
+    ]) func `a schema that does not fit is one error that names both, and changes nothing`(
         schema: String,
         words: String
     ) async throws {
         let cluster = try await PostgresCluster(schema: Self.first)
         let error = await #expect(throws: TidemarkError.self) {
-            try await cluster.node {
-                $0.schemaSQL = schema + ";CREATE TABLE new (id INTEGER PRIMARY KEY)"
-            }
+            try await cluster.node { $0.schemaSQL = schema + ";CREATE TABLE new (id INTEGER PRIMARY KEY)" }
         }
         #expect(error?.code == .schemaMismatch)
         #expect(error?.message.contains(words) == true, "\(error?.message ?? "")")
@@ -136,9 +126,7 @@ import TidemarkTestSupport
         let cluster = try await PostgresCluster(schema: Self.first)
         let anna = try await cluster.device("anna")
         await cluster.close()
-        try await cluster.psql(
-            "ALTER TABLE team ADD COLUMN town text DEFAULT 'here'; UPDATE team SET town = 'Kiel'"
-        )
+        try await cluster.psql("ALTER TABLE team ADD COLUMN town text DEFAULT 'here'; UPDATE team SET town = 'Kiel'")
         let node = try await cluster.node { _ in }
         #expect(node.schema.byName["team"]?.columns.map(\.name) == ["id", "name", "town"])
         #expect(node.schema.byName["team"]?.sql.contains("INTEGER PRIMARY KEY") == true)
@@ -149,19 +137,14 @@ import TidemarkTestSupport
 
     @Test func `a second node on tables that nobody altered changes nothing`() async throws {
         let cluster = try await PostgresCluster(schema: Self.second)
-        let before = try await cluster.rows(
-            "SELECT tables, catalogue, version FROM tidemark.served"
-        )
+        let before = try await cluster.rows("SELECT tables, catalogue, version FROM tidemark.served")
         for _ in 0..<2 {
             let node = try await cluster.node { $0.schemaSQL = Self.second }
             await node.close()
         }
         try await cluster.psql("ANALYZE; TRUNCATE medal; CREATE INDEX ON medal (kind)")
         _ = try await cluster.store.digest(zone: "main")
-        #expect(
-            try await cluster.rows("SELECT tables, catalogue, version FROM tidemark.served")
-                == before
-        )
+        #expect(try await cluster.rows("SELECT tables, catalogue, version FROM tidemark.served") == before)
         await cluster.close()
     }
 }

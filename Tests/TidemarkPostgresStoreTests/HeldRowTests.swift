@@ -13,13 +13,9 @@ import TidemarkPostgresStore
         )
     }
 
-    @Test func `a row that psql holds stops the requests about it alone, and its holder is named`()
-        async throws
-    {
+    @Test func `a row that psql holds stops the requests about it alone, and its holder is named`() async throws {
         let zone = try await PostgresZone(rowPatience: 300)
-        try await zone.database.writeOutside(
-            "INSERT INTO team (name) VALUES ('A'), ('B'), ('C')"
-        )
+        try await zone.database.writeOutside("INSERT INTO team (name) VALUES ('A'), ('B'), ('C')")
         _ = try await zone.sync(at: 0)
         let psql = try await zone.database.connect()
         try await psql.execute("SET application_name = 'psql'")

@@ -8,9 +8,7 @@ import TidemarkPostgresStore
 /// so the tables can be distributed by it, and the number of statements does not grow with the
 /// rows.
 @Suite struct HotPathTests {
-    @Test func `A9: every statement of pushes, conflicts and catch-ups names one zone`()
-        async throws
-    {
+    @Test func `A9: every statement of pushes, conflicts and catch-ups names one zone`() async throws {
         let zone = try await PostgresZone()
         let statements = try await recorded(zone) {
             let answer = try await zone.sync(
@@ -97,9 +95,7 @@ import TidemarkPostgresStore
     }
 
     /// The statements on tables that PostgreSQL logs while `body` runs.
-    private func recorded(_ zone: PostgresZone, _ body: () async throws -> Void) async throws
-        -> [Statement]
-    {
+    private func recorded(_ zone: PostgresZone, _ body: () async throws -> Void) async throws -> [Statement] {
         let admin = try await zone.database.connect()
         let log = try #require(
             try await admin.column("SHOW data_directory").first.map {
@@ -113,16 +109,12 @@ import TidemarkPostgresStore
         let name = try #require(try await admin.column("SELECT current_database()").first)
         // Connections take the setting over when they are made, and these are.
         try await admin.execute("ALTER DATABASE \(name) SET log_statement = 'all'")
-        try await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM (\(backends)) AS b (pid)"
-        )
+        try await admin.execute("SELECT pg_terminate_backend(pid) FROM (\(backends)) AS b (pid)")
         let start = try Data(contentsOf: log).count
         try await body()
         let pids = Set(try await admin.column(backends))
         try await admin.execute("ALTER DATABASE \(name) RESET log_statement")
-        try await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM (\(backends)) AS b (pid)"
-        )
+        try await admin.execute("SELECT pg_terminate_backend(pid) FROM (\(backends)) AS b (pid)")
         let text = String(decoding: try Data(contentsOf: log).dropFirst(start), as: UTF8.self)
         return Self.statements(text, of: pids)
     }
@@ -132,19 +124,14 @@ import TidemarkPostgresStore
         let entries = log.replacing("\n\t", with: " ").split(separator: "\n").map(String.init)
         var statements: [Statement] = []
         for (index, entry) in entries.enumerated() {
-            guard let match = entry.firstMatch(of: /\[(\d+)\] LOG:  execute t\d+: (.*)/),
-                pids.contains(String(match.1))
+            guard let match = entry.firstMatch(of: /\[(\d+)\] LOG:  execute t\d+: (.*)/), pids.contains(String(match.1))
             else { continue }
             let next = index + 1 < entries.count ? entries[index + 1] : ""
             let parameter = next.firstMatch(of: /parameters: \$1 = '([^']*)'/)
-            statements.append(
-                Statement(sql: String(match.2), zone: parameter.map { String($0.1) })
-            )
+            statements.append(Statement(sql: String(match.2), zone: parameter.map { String($0.1) }))
         }
         // Whether somebody has altered the tables is asked PostgreSQL's catalogue, which is no
         // zone's.
-        return statements.filter {
-            $0.sql.contains(/FROM|INTO|UPDATE/) && !$0.sql.contains(/SHOW|FROM pg_class/)
-        }
+        return statements.filter { $0.sql.contains(/FROM|INTO|UPDATE/) && !$0.sql.contains(/SHOW|FROM pg_class/) }
     }
 }

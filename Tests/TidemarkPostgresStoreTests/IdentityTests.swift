@@ -12,17 +12,14 @@ import TidemarkPostgresStore
 
     @Test func `psql inserts a team without an id, and no device gets the same one`() async throws {
         let zone = try await PostgresZone()
-        try await zone.database.writeOutside(
-            "INSERT INTO team (name) VALUES ('psql 1'), ('psql 2')"
-        )
+        try await zone.database.writeOutside("INSERT INTO team (name) VALUES ('psql 1'), ('psql 2')")
         let first = try await zone.sync(at: 0, Self.create("device"))
         #expect(first.changes == ["create team 1", "create team 2", "create team 3"])
         try await zone.database.writeOutside("INSERT INTO team (name) VALUES ('psql 4')")
         #expect(try await zone.column("SELECT id FROM team ORDER BY id") == ["1", "2", "3", "4"])
     }
 
-    @Test func `rows copied from a file keep their ids, and new ones come after them`() async throws
-    {
+    @Test func `rows copied from a file keep their ids, and new ones come after them`() async throws {
         let seed = "INSERT INTO team (id, name) VALUES (7, 'Kiel'), (70, 'Ulm');"
         let zone = try await PostgresZone(schema: PostgresZone.schema + seed)
         try await zone.database.writeOutside("INSERT INTO team (name) VALUES ('psql')")
@@ -30,21 +27,17 @@ import TidemarkPostgresStore
         #expect(answer.changes == ["create team 71", "create team 72"])
     }
 
-    @Test(arguments: [(5, "6"), (9_000_000_000, "2")])
-    func `a program that brings an id of its own is in nobody's way`(id: Int, next: String)
-        async throws
-    {
+    @Test(arguments: [(5, "6"), (9_000_000_000, "2")]) func `a program that brings an id of its own is in nobody's way`(
+        id: Int,
+        next: String
+    ) async throws {
         let zone = try await PostgresZone()
-        try await zone.database.writeOutside(
-            "INSERT INTO team (id, name) VALUES (\(id), 'A'), (1, 'B')"
-        )
+        try await zone.database.writeOutside("INSERT INTO team (id, name) VALUES (\(id), 'A'), (1, 'B')")
         let answer = try await zone.sync(at: 0, Self.create("device"))
         #expect(answer.changes.last == "create team \(next)")
     }
 
-    @Test func `a database that an earlier version made gets identities at the next start`()
-        async throws
-    {
+    @Test func `a database that an earlier version made gets identities at the next start`() async throws {
         let zone = try await PostgresZone()
         _ = try await zone.sync(at: 0, Self.create("first"))
         try await zone.database.writeOutside(
@@ -65,9 +58,7 @@ import TidemarkPostgresStore
         await node.close()
     }
 
-    @Test func `a start does not wait for a program that holds a table without an identity`()
-        async throws
-    {
+    @Test func `a start does not wait for a program that holds a table without an identity`() async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside(
             """
@@ -87,9 +78,7 @@ import TidemarkPostgresStore
         await next.close()
     }
 
-    @Test func `a role whose bare names mean the bookkeeping is refused, with the cure`()
-        async throws
-    {
+    @Test func `a role whose bare names mean the bookkeeping is refused, with the cure`() async throws {
         let database = try await TestDatabase()
         let admin = try await database.connect()
         let name = try await admin.column("SELECT quote_ident(current_database())")[0]

@@ -10,16 +10,13 @@ import TidemarkPostgresStore
 
     /// A type of PostgreSQL, a key as it stores it, and as somebody else writes it.
     private static let keys = [
-        ("uuid", id, id.uppercased()), ("numeric", "1.00", "1.0"),
-        ("date", "2026-11-23", "23 Nov 2026"), ("char(4)", "ab  ", "ab"),
-        ("timestamptz", "2026-11-23T10:00:00Z", "2026-11-23 11:00:00+01"),
+        ("uuid", id, id.uppercased()), ("numeric", "1.00", "1.0"), ("date", "2026-11-23", "23 Nov 2026"),
+        ("char(4)", "ab  ", "ab"), ("timestamptz", "2026-11-23T10:00:00Z", "2026-11-23 11:00:00+01"),
     ]
 
     private func adopted(_ type: String) async throws -> (TestDatabase, PostgresStore) {
         let database = try await TestDatabase()
-        try await database.connect().execute(
-            "CREATE TABLE badge (id \(type) PRIMARY KEY, text text)"
-        )
+        try await database.connect().execute("CREATE TABLE badge (id \(type) PRIMARY KEY, text text)")
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.adopts = true
         return (database, try await PostgresStore(options))
@@ -38,8 +35,7 @@ import TidemarkPostgresStore
         return try Reply(try await store.sync(zone: "main", body: Array(body.utf8)))
     }
 
-    @Test(arguments: keys)
-    func `A6: a key in other letters or digits overwrites nothing that its author has not seen`(
+    @Test(arguments: keys) func `A6: a key in other letters or digits overwrites nothing that its author has not seen`(
         type: String,
         key: String,
         other: String
@@ -48,13 +44,7 @@ import TidemarkPostgresStore
         _ = try await sync(store, at: 0, "create", other, "first")
         _ = try await sync(store, at: 1, "update", key, "second")
         for operation in ["update", "delete"] {
-            let reply = try await sync(
-                store,
-                at: 1,
-                operation,
-                other,
-                operation == "update" ? "third" : nil
-            )
+            let reply = try await sync(store, at: 1, operation, other, operation == "update" ? "third" : nil)
             #expect(reply.text.contains(#""conflict":true"#), "\(operation)")
         }
         let seen = try await sync(store, at: 2, "update", other, "third")
@@ -63,9 +53,7 @@ import TidemarkPostgresStore
     }
 
     @Test(arguments: ["uuid", "date", "numeric"])
-    func `rule 9: a key that its column does not read is refused, and says where`(type: String)
-        async throws
-    {
+    func `rule 9: a key that its column does not read is refused, and says where`(type: String) async throws {
         let (_, store) = try await adopted(type)
         for operation in ["create", "update"] {
             let error = await #expect(throws: TidemarkError.self) {

@@ -34,15 +34,12 @@ import TidemarkTestSupport
         return (cluster, anna)
     }
 
-    @Test
-    func `A9, F4: rows that refer to each other, thousands of them, come and go in one change set`()
-        async throws
+    @Test func `A9, F4: rows that refer to each other, thousands of them, come and go in one change set`() async throws
     {
         let (cluster, anna) = try await Self.start()
         #expect(try await anna.engine.conflicts().isEmpty)
         #expect(
-            try await cluster.rows("SELECT count(*), count(within) FROM place")
-                == ["\(Self.count)|\(Self.count - 1)"]
+            try await cluster.rows("SELECT count(*), count(within) FROM place") == ["\(Self.count)|\(Self.count - 1)"]
         )
         #expect(try await cluster.rows("SELECT count(*) FROM tidemark.piece") == ["0"])
         // Unique values change hands across the pieces, then all is gone at once.
@@ -86,9 +83,7 @@ import TidemarkTestSupport
         #expect(logged == ["1|1|1"])
     }
 
-    @Test func `a database that layout 3 made gets what it lacks, and keeps its verdicts`()
-        async throws
-    {
+    @Test func `a database that layout 3 made gets what it lacks, and keeps its verdicts`() async throws {
         let cluster = try await PostgresCluster(adopting: Self.tables)
         let anna = try await cluster.device("anna")
         try await anna.write("INSERT INTO place (name) VALUES ('Kiel')")
@@ -101,8 +96,7 @@ import TidemarkTestSupport
         )
         let node = try await cluster.node { _ in }
         #expect(try await cluster.rows("SELECT layout FROM tidemark.served") == ["5"])
-        let kept =
-            "SELECT as_sent::int, (ids IS NOT NULL)::int FROM tidemark.verdict ORDER BY revision"
+        let kept = "SELECT as_sent::int, (ids IS NOT NULL)::int FROM tidemark.verdict ORDER BY revision"
         #expect(try await cluster.rows(kept) == ["0|1"])
         await node.close()
         try await anna.write("INSERT INTO place (name) VALUES ('Ulm')")

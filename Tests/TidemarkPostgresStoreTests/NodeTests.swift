@@ -75,9 +75,7 @@ import TidemarkServer
                     do {
                         _ = try await zone.sync(at: 0, set)
                         return 0
-                    } catch let error as TidemarkError where error.code == .brokenReference {
-                        return 1
-                    }
+                    } catch let error as TidemarkError where error.code == .brokenReference { return 1 }
                 }
             }
             return try await group.reduce(0, +)
@@ -101,9 +99,7 @@ import TidemarkServer
 }
 
 extension Array {
-    fileprivate func asyncMap<Result>(_ body: (Element) async throws -> Result) async rethrows
-        -> [Result]
-    {
+    fileprivate func asyncMap<Result>(_ body: (Element) async throws -> Result) async rethrows -> [Result] {
         var results: [Result] = []
         for element in self { results.append(try await body(element)) }
         return results

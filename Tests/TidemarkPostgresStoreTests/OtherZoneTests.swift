@@ -31,9 +31,7 @@ import TidemarkPostgresStore
         return zone
     }
 
-    @Test func `rule 6: what a trigger writes into another zone is a revision of that zone`()
-        async throws
-    {
+    @Test func `rule 6: what a trigger writes into another zone is a revision of that zone`() async throws {
         let zone = try await counting()
         let north = try await zone.sync(
             at: 0,
@@ -46,20 +44,14 @@ import TidemarkPostgresStore
         #expect(admin.revisions == [2])
         #expect(admin.changes == ["update counter 1"])
         #expect(admin.text.contains(#""n":2"#))
-        let edit = try await zone.sync(
-            at: 2,
-            zone: "admin",
-            #"{"counter":{"update":[1],"attributes":{"1":{"n":7}}}}"#
-        )
+        let edit = try await zone.sync(at: 2, zone: "admin", #"{"counter":{"update":[1],"attributes":{"1":{"n":7}}}}"#)
         #expect(edit.revisions == [3])
         #expect(try await zone.column("SELECT n FROM counter") == ["7"])
         #expect(try await zone.column("SELECT count(*) FROM tidemark.capture") == ["0"])
         #expect(try await zone.column("SELECT count(*) FROM tidemark.outside") == ["0"])
     }
 
-    @Test func `a database that layout 4 made begins another history where such a change was lost`()
-        async throws
-    {
+    @Test func `a database that layout 4 made begins another history where such a change was lost`() async throws {
         let zone = try await counting()
         let north = try await zone.store.latest(zone: "north")
         let admin = try await zone.store.latest(zone: "admin")

@@ -33,9 +33,7 @@ import TidemarkPostgresStore
         #expect(try await zone.sync(at: 0).revisions == [])
     }
 
-    @Test func `rule 6: a transaction that began first and commits last is the later revision`()
-        async throws
-    {
+    @Test func `rule 6: a transaction that began first and commits last is the later revision`() async throws {
         let zone = try await PostgresZone()
         let slow = try await zone.database.connect()
         let quick = try await zone.database.connect()
@@ -51,9 +49,7 @@ import TidemarkPostgresStore
         #expect(second.changes == ["create team 1"])
     }
 
-    @Test func `rule 6: two transactions that nobody asked about meanwhile keep their order`()
-        async throws
-    {
+    @Test func `rule 6: two transactions that nobody asked about meanwhile keep their order`() async throws {
         let zone = try await PostgresZone()
         let slow = try await zone.database.connect()
         let quick = try await zone.database.connect()
@@ -65,22 +61,14 @@ import TidemarkPostgresStore
         #expect(answer.changes == ["create team 2", "create team 1"])
     }
 
-    @Test
-    func `rule 6: a backend that is stopped before its commit is not skipped when it goes on`()
-        async throws
-    {
+    @Test func `rule 6: a backend that is stopped before its commit is not skipped when it goes on`() async throws {
         let zone = try await PostgresZone()
         let stopped = try await zone.database.connect()
-        let pid = try #require(
-            try await stopped.column("SELECT pg_backend_pid()").first.flatMap { Int($0) }
-        )
+        let pid = try #require(try await stopped.column("SELECT pg_backend_pid()").first.flatMap { Int($0) })
         try await stopped.execute("BEGIN; INSERT INTO team (id, name) VALUES (1, 'late')")
         #expect(kill(pid_t(pid), SIGSTOP) == 0)
         try await zone.database.writeOutside("INSERT INTO team (id, name) VALUES (2, 'now')")
-        let first = try await zone.sync(
-            at: 0,
-            #"{"team":{"create":[-1],"attributes":{"-1":{"name":"device"}}}}"#
-        )
+        let first = try await zone.sync(at: 0, #"{"team":{"create":[-1],"attributes":{"-1":{"name":"device"}}}}"#)
         #expect(first.revisions == [1, 2])
         #expect(kill(pid_t(pid), SIGCONT) == 0)
         try await stopped.execute("COMMIT")
@@ -88,19 +76,14 @@ import TidemarkPostgresStore
         #expect(second.changes == ["create team 1"])
     }
 
-    @Test func `rule 1: a device does not overwrite what psql commits while it is served`()
-        async throws
-    {
+    @Test func `rule 1: a device does not overwrite what psql commits while it is served`() async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside("INSERT INTO team (id, name) VALUES (1, 'Kiel')")
         let known = try await zone.sync(at: 0).maxRevision
         let other = try await zone.database.connect()
         try await other.execute("BEGIN; UPDATE team SET name = 'psql' WHERE id = 1")
         // The device's edit waits for the row, and must not win when it gets it.
-        async let answer = zone.sync(
-            at: known,
-            #"{"team":{"update":[1],"attributes":{"1":{"name":"device"}}}}"#
-        )
+        async let answer = zone.sync(at: known, #"{"team":{"update":[1],"attributes":{"1":{"name":"device"}}}}"#)
         try await zone.untilSomebodyWaits()
         try await other.execute("COMMIT")
         let reply = try await answer
@@ -109,17 +92,11 @@ import TidemarkPostgresStore
         #expect(try await zone.sync(at: known).revisions == [2])
     }
 
-    @Test
-    func `rule 18: a unique value that psql commits meanwhile is a conflict that names its row`()
-        async throws
-    {
+    @Test func `rule 18: a unique value that psql commits meanwhile is a conflict that names its row`() async throws {
         let zone = try await PostgresZone()
         let other = try await zone.database.connect()
         try await other.execute("BEGIN; INSERT INTO team (id, name, rank) VALUES (7, 'psql', 1)")
-        async let answer = zone.sync(
-            at: 0,
-            #"{"team":{"create":[-1],"attributes":{"-1":{"name":"device","rank":1}}}}"#
-        )
+        async let answer = zone.sync(at: 0, #"{"team":{"create":[-1],"attributes":{"-1":{"name":"device","rank":1}}}}"#)
         try await zone.untilSomebodyWaits()
         try await other.execute("COMMIT")
         let reply = try await answer

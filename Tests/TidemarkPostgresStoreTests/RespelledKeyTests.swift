@@ -11,9 +11,8 @@ import TidemarkTestSupport
 
     /// A type of PostgreSQL, a key as an app writes it, and as PostgreSQL stores it.
     private static let keys = [
-        ("uuid", id.uppercased(), id), ("numeric(10,2)", "1.5", "1.50"),
-        ("char(4)", "ab  ", "ab"), ("date", "20261123", "2026-11-23"),
-        ("timestamptz", "2026-11-23 11:00:00+01", "2026-11-23 10:00:00+00"),
+        ("uuid", id.uppercased(), id), ("numeric(10,2)", "1.5", "1.50"), ("char(4)", "ab  ", "ab"),
+        ("date", "20261123", "2026-11-23"), ("timestamptz", "2026-11-23 11:00:00+01", "2026-11-23 10:00:00+00"),
     ]
 
     private static func tables(_ type: String) -> String {
@@ -26,8 +25,7 @@ import TidemarkTestSupport
         """
     }
 
-    @Test(arguments: keys)
-    func `a new record gets the server's spelling on its device, and nobody is asked about it`(
+    @Test(arguments: keys) func `a new record gets the server's spelling on its device, and nobody is asked about it`(
         type: String,
         key: String,
         stored: String
@@ -55,8 +53,7 @@ import TidemarkTestSupport
         await cluster.close()
     }
 
-    @Test(arguments: keys)
-    func `what was written while the request was under way follows the server's spelling`(
+    @Test(arguments: keys) func `what was written while the request was under way follows the server's spelling`(
         type: String,
         key: String,
         stored: String
@@ -82,9 +79,7 @@ import TidemarkTestSupport
         await cluster.close()
     }
 
-    @Test func `an answer that was lost brings the spelling when it is asked for again`()
-        async throws
-    {
+    @Test func `an answer that was lost brings the spelling when it is asked for again`() async throws {
         let cluster = try await PostgresCluster(adopting: Self.tables("uuid"))
         let anna = try await cluster.device("anna")
         try await anna.write("INSERT INTO purchase VALUES ('\(Self.id.uppercased())', 'new')")
@@ -96,9 +91,7 @@ import TidemarkTestSupport
         await cluster.close()
     }
 
-    @Test func `a record that somebody else has made in another spelling is a conflict by name`()
-        async throws
-    {
+    @Test func `a record that somebody else has made in another spelling is a conflict by name`() async throws {
         let cluster = try await PostgresCluster(adopting: Self.tables("uuid"))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")

@@ -6,14 +6,9 @@ import TidemarkPostgresStore
 
 /// A database that comes back from a backup goes on with another history, when it is told.
 @Suite struct RestoreTests {
-    @Test func `rule 14: after a restore devices are told that their history has ended, and where`()
-        async throws
-    {
+    @Test func `rule 14: after a restore devices are told that their history has ended, and where`() async throws {
         let zone = try await PostgresZone()
-        _ = try await zone.sync(
-            at: 0,
-            #"{"team":{"create":[-1],"attributes":{"-1":{"name":"a"}}}}"#
-        )
+        _ = try await zone.sync(at: 0, #"{"team":{"create":[-1],"attributes":{"-1":{"name":"a"}}}}"#)
         let before = try await zone.store.latest(zone: "main")
         var options = PostgresStore.Options(address: zone.database.address, newEpoch: UUID())
         options.isRestored = true

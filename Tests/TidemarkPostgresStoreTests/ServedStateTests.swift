@@ -8,26 +8,18 @@ import TidemarkPostgresStore
 @Suite struct ServedStateTests {
     private static let schema = "CREATE TABLE note (id TEXT PRIMARY KEY, text TEXT, stars INTEGER)"
 
-    private static func code(
-        _ store: PostgresStore,
-        at revision: Int64,
-        creating key: String? = nil
-    ) async throws -> ErrorCode? {
-        let set = key.map {
-            #"{"note":{"create":["\#($0)"],"attributes":{"\#($0)":{"text":"t"}}}}"#
-        }
+    private static func code(_ store: PostgresStore, at revision: Int64, creating key: String? = nil) async throws
+        -> ErrorCode?
+    {
+        let set = key.map { #"{"note":{"create":["\#($0)"],"attributes":{"\#($0)":{"text":"t"}}}}"# }
         let body = #"{"maxRevision":\#(revision),"device":"z","changeSets":[\#(set ?? "")]}"#
         do {
             _ = try await store.sync(zone: "main", body: Array(body.utf8))
             return nil
-        } catch let error as TidemarkError {
-            return error.code
-        }
+        } catch let error as TidemarkError { return error.code }
     }
 
-    @Test func `B8: the database keeps policies, and a node that changes them tells the others`()
-        async throws
-    {
+    @Test func `B8: the database keeps policies, and a node that changes them tells the others`() async throws {
         let cluster = try await PostgresCluster(
             schema: Self.schema,
             policies: ["note": .lastWriter, "note.text": .latest]
@@ -36,9 +28,7 @@ import TidemarkPostgresStore
         #expect(next.schema.policies == ["note": .lastWriter, "note.text": .latest])
         #expect(next.policyChanges.isEmpty)
         let changing = try await cluster.node { $0.policies = ["note": .reject] }
-        #expect(
-            changing.policyChanges.map(\.description) == ["policy of note: lastWriter -> reject"]
-        )
+        #expect(changing.policyChanges.map(\.description) == ["policy of note: lastWriter -> reject"])
         _ = try await cluster.store.state(zone: "main")
         #expect(cluster.store.schema.policies == ["note.text": .latest])
         await next.close()
@@ -60,10 +50,9 @@ import TidemarkPostgresStore
     @Test(arguments: [
         "UPDATE tidemark.revision SET body = replace(body, 'b', 'x') WHERE revision = 2",
         "DELETE FROM tidemark.revision WHERE revision = 2",
-    ])
-    func `rule 6: who is behind a rotten entry of the log is sent for a snapshot, others go on`(
-        _ damage: String
-    ) async throws {
+    ]) func `rule 6: who is behind a rotten entry of the log is sent for a snapshot, others go on`(_ damage: String)
+        async throws
+    {
         let cluster = try await PostgresCluster(schema: Self.schema)
         for (revision, key) in ["a", "b", "c"].enumerated() {
             #expect(try await Self.code(cluster.store, at: Int64(revision), creating: key) == .none)
@@ -86,9 +75,7 @@ import TidemarkPostgresStore
         #expect(try await Self.code(cluster.store, at: 0, creating: "a") == .none)
         let psql = try await cluster.database.connect()
         try await psql.execute("UPDATE tidemark.zone SET revision = 0")
-        let refused = await #expect(throws: TidemarkError.self) {
-            try await cluster.node { _ in }
-        }
+        let refused = await #expect(throws: TidemarkError.self) { try await cluster.node { _ in } }
         #expect(refused?.code == .fileDamaged)
         let cure = try #require(refused?.fix.split(separator: ";").first)
         try await psql.execute(String(cure))

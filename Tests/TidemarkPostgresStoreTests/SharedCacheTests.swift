@@ -12,9 +12,7 @@ import TidemarkStore
 /// Redis makes answers cheaper, and never other ones: F5, rule 3.
 @Suite struct SharedCacheTests {
     /// What may happen to what is in Redis.
-    enum Mishap: CaseIterable {
-        case none, flushed, garbled, shuffled, lastGone, full
-    }
+    enum Mishap: CaseIterable { case none, flushed, garbled, shuffled, lastGone, full }
 
     private static let edits = 30
 
@@ -41,18 +39,15 @@ import TidemarkStore
         case .garbled: for key in keys { try await redis.command("APPEND", key, "x") }
         case .shuffled:
             // Every revision is there, and is another one.
-            for (key, next) in zip(keys, keys.dropFirst()) {
-                try await redis.command("COPY", next, key, "REPLACE")
-            }
+            for (key, next) in zip(keys, keys.dropFirst()) { try await redis.command("COPY", next, key, "REPLACE") }
         case .lastGone: try await redis.command("DEL", keys[keys.count - 1])
         case .full: try await redis.command("CONFIG", "SET", "maxmemory", "1")
         }
     }
 
-    @Test(arguments: Mishap.allCases)
-    func `whatever becomes of Redis, a node answers what the database has`(mishap: Mishap)
-        async throws
-    {
+    @Test(arguments: Mishap.allCases) func `whatever becomes of Redis, a node answers what the database has`(
+        mishap: Mishap
+    ) async throws {
         let zone = try await PostgresZone()
         let redis = try await TestRedis()
         try await Self.write(zone, 1...Self.edits)
@@ -95,9 +90,7 @@ import TidemarkStore
         let redis = try await TestRedis()
         try await Self.write(zone, 1...3)
         let node = try await zone.node(redis.address)
-        #expect(
-            try Reply(try await node.sync(zone: "main", body: Self.pull(1))).revisions == [2, 3]
-        )
+        #expect(try Reply(try await node.sync(zone: "main", body: Self.pull(1))).revisions == [2, 3])
         try redis.pause()
         for number in 4...30 {
             try await Self.write(zone, 1...1)
@@ -111,9 +104,7 @@ import TidemarkStore
         for node in [node, nowhere] { await node.close() }
     }
 
-    @Test func `D2: by way of Redis too, a commit on node A wakes a listener of node B`()
-        async throws
-    {
+    @Test func `D2: by way of Redis too, a commit on node A wakes a listener of node B`() async throws {
         let zone = try await PostgresZone()
         let redis = try await TestRedis()
         let first = try await zone.node(redis.address)
@@ -121,16 +112,13 @@ import TidemarkStore
         let listener = try other.fanOut.listen(to: "main")
         listener.knows(try await other.latest(zone: "main"))
         try await redis.untilHeard(by: 2)
-        let body =
-            #"{"maxRevision":0,"changeSets":[{"team":{"create":[-1],"attributes":{"-1":{"name":"Kiel"}}}}]}"#
+        let body = #"{"maxRevision":0,"changeSets":[{"team":{"create":[-1],"attributes":{"-1":{"name":"Kiel"}}}}]}"#
         _ = try await first.sync(zone: "main", body: Array(body.utf8))
         #expect(await listener.next() == .moved(try await first.latest(zone: "main")))
         for node in [first, other] { await node.close() }
     }
 
-    @Test func `F5: a catch-up reads one row of the zone, however many revisions it has`()
-        async throws
-    {
+    @Test func `F5: a catch-up reads one row of the zone, however many revisions it has`() async throws {
         let zone = try await PostgresZone()
         try await Self.write(zone, 1...Self.edits)
         func answer(_ revision: Int) async throws {

@@ -4,9 +4,7 @@ import TidemarkPostgresStore
 
 /// A node keeps a snapshot of each zone, all in one folder.
 @Suite struct SnapshotFileTests {
-    @Test func `rule 22: two databases with a zone of one name do not share a snapshot`()
-        async throws
-    {
+    @Test func `rule 22: two databases with a zone of one name do not share a snapshot`() async throws {
         let first = try await PostgresZone()
         let second = try await PostgresZone()
         for zone in [first, second, first] {

@@ -16,9 +16,7 @@ import TidemarkTestSupport
         return try await PostgresStore(options)
     }
 
-    @Test func `F5: tables whose rows change past their triggers are named at once, with the cure`()
-        async throws
-    {
+    @Test func `F5: tables whose rows change past their triggers are named at once, with the cure`() async throws {
         let error = await #expect(throws: UnsyncableSchema.self) {
             try await adopt(
                 """
@@ -35,9 +33,7 @@ import TidemarkTestSupport
                 """
             )
         }
-        let cures = Dictionary(
-            uniqueKeysWithValues: (error?.problems ?? []).map { ($0.table, $0.cure) }
-        )
+        let cures = Dictionary(uniqueKeysWithValues: (error?.problems ?? []).map { ($0.table, $0.cure) })
         #expect(cures.keys.sorted() == ["cache", "capital", "city", "sample", "secret"])
         #expect(cures["cache"]?.contains("SET LOGGED;") == true)
         #expect(cures["capital"]?.contains("NO INHERIT city;") == true)
@@ -45,10 +41,7 @@ import TidemarkTestSupport
         #expect(cures["sample"]?.contains("WHERE \"value\" = 'NaN';") == true)
     }
 
-    @Test
-    func `a row that no device can hold is refused where it is written, and the zone goes on`()
-        async throws
-    {
+    @Test func `a row that no device can hold is refused where it is written, and the zone goes on`() async throws {
         let cluster = try await PostgresCluster(
             adopting: """
                 CREATE TABLE sample (id int PRIMARY KEY, value real NOT NULL, spare real);
@@ -56,9 +49,7 @@ import TidemarkTestSupport
                 """
         )
         let anna = try await cluster.device("anna")
-        for sql in [
-            "INSERT INTO sample VALUES (2, 'NaN', 0)", "UPDATE sample SET value = 'NaN'",
-        ] {
+        for sql in ["INSERT INTO sample VALUES (2, 'NaN', 0)", "UPDATE sample SET value = 'NaN'"] {
             await #expect(throws: (any Error).self, "\(sql)") { try await cluster.psql(sql) }
         }
         try await cluster.psql("INSERT INTO sample VALUES (3, 'Infinity', 'NaN')")
@@ -75,16 +66,12 @@ import TidemarkTestSupport
         ("timestamp", "2026-11-23 10:00:00", "2026-11-24 10:00:00"), ("jsonb", "1", "2"),
         ("interval", "1 day", "2 days"), ("numeric", "1", "2"), ("varchar", "one", "two"),
         ("time", "08:00:00", "09:30:00"), ("text[]", "{a,b}", "{c}"), ("integer[]", "{1}", "{2,3}"),
-        ("int4range", "[1,5)", "[5,9)"),
-        ("daterange", "[2026-11-23,2026-11-24)", "[2026-11-24,2026-11-25)"),
+        ("int4range", "[1,5)", "[5,9)"), ("daterange", "[2026-11-23,2026-11-24)", "[2026-11-24,2026-11-25)"),
         ("timetz", "08:00:00+00", "09:30:00+00"), ("inet", "10.0.0.1/32", "10.0.0.2/32"),
         ("cidr", "10.0.0.0/8", "11.0.0.0/8"),
-    ])
-    func `rule 18: two records swap a unique value, whatever its type`(
-        type: String,
-        one: String,
-        two: String
-    ) async throws {
+    ]) func `rule 18: two records swap a unique value, whatever its type`(type: String, one: String, two: String)
+        async throws
+    {
         let cluster = try await PostgresCluster(
             adopting: """
                 CREATE TABLE thing (id int PRIMARY KEY, code \(type) NOT NULL UNIQUE);
@@ -106,10 +93,9 @@ import TidemarkTestSupport
         await cluster.close()
     }
 
-    @Test(arguments: ["", "NOT NULL"])
-    func `rule 18: two records swap a value that is unique in some rows only`(null: String)
-        async throws
-    {
+    @Test(arguments: ["", "NOT NULL"]) func `rule 18: two records swap a value that is unique in some rows only`(
+        null: String
+    ) async throws {
         let cluster = try await PostgresCluster(
             adopting: """
                 CREATE TABLE thing (id int PRIMARY KEY, code text \(null), live boolean NOT NULL);
@@ -118,9 +104,7 @@ import TidemarkTestSupport
                 """
         )
         let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
-        try await anna.write(
-            "UPDATE thing SET code = CASE id WHEN 1 THEN 'two' ELSE 'one' END WHERE id < 3"
-        )
+        try await anna.write("UPDATE thing SET code = CASE id WHEN 1 THEN 'two' ELSE 'one' END WHERE id < 3")
         try await cluster.converge(anna, ben)
         #expect(try await anna.engine.conflicts().isEmpty)
         #expect(try await ben.rows("SELECT code FROM thing ORDER BY id") == ["two", "one", "one"])

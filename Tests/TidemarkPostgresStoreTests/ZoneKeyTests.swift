@@ -6,9 +6,7 @@ import TidemarkPostgresStore
 /// Tables and statements that can be distributed by the zone: every key begins with it, and no
 /// statement of the hot path names two.
 @Suite struct ZoneKeyTests {
-    @Test func `A9: every primary key, unique index and foreign key begins with the zone`()
-        async throws
-    {
+    @Test func `A9: every primary key, unique index and foreign key begins with the zone`() async throws {
         let zone = try await PostgresZone()
         let keys = try await zone.database.connect().table(
             """
@@ -33,35 +31,24 @@ import TidemarkPostgresStore
             columns: 4
         )
         #expect(references.count == 3)
-        for reference in references {
-            #expect(reference[2...] == ["zone", "zone"], "\(reference)")
-        }
+        for reference in references { #expect(reference[2...] == ["zone", "zone"], "\(reference)") }
     }
 
-    @Test func `A9: two zones have the same ids and unique values, and see nothing of each other`()
-        async throws
-    {
+    @Test func `A9: two zones have the same ids and unique values, and see nothing of each other`() async throws {
         let zone = try await PostgresZone(zones: ["north", "south"])
         let set = #"{"team":{"create":[-1],"attributes":{"-1":{"name":"Kiel","rank":1}}}}"#
         let north = try await zone.sync(at: 0, zone: "north", set)
         #expect(north.changes == ["create team 1"])
-        try await zone.database.writeOutside(
-            "INSERT INTO team (zone, id, name, rank) VALUES ('south', 1, 'Kiel', 1)"
-        )
+        try await zone.database.writeOutside("INSERT INTO team (zone, id, name, rank) VALUES ('south', 1, 'Kiel', 1)")
         let south = try await zone.sync(at: 0, zone: "south")
         #expect(south.changes == ["create team 1"])
         #expect(try await zone.column("SELECT zone FROM team ORDER BY zone") == ["north", "south"])
         await #expect(throws: (any Error).self) { try await zone.sync(at: 0, zone: "west") }
     }
 
-    @Test
-    func `A9: rows of a zone that nobody serves yet are its first revision when somebody does`()
-        async throws
-    {
+    @Test func `A9: rows of a zone that nobody serves yet are its first revision when somebody does`() async throws {
         let zone = try await PostgresZone()
-        try await zone.database.writeOutside(
-            "INSERT INTO team (id, name, zone) VALUES (5, 'Ulm', 'west')"
-        )
+        try await zone.database.writeOutside("INSERT INTO team (id, name, zone) VALUES (5, 'Ulm', 'west')")
         #expect(try await zone.column("SELECT count(*) FROM tidemark.capture") == ["0"])
         var options = PostgresStore.Options(address: zone.database.address, newEpoch: UUID())
         options.zones = ["west"]
@@ -69,9 +56,7 @@ import TidemarkPostgresStore
         #expect(try await other.latest(zone: "west").revision == 1)
         #expect(try await other.latest(zone: "main").revision == 0)
         try await zone.database.writeOutside("UPDATE team SET name = 'Uelzen' WHERE zone = 'west'")
-        let answer = try Reply(
-            try await other.sync(zone: "west", body: Array(#"{"maxRevision":1}"#.utf8))
-        )
+        let answer = try Reply(try await other.sync(zone: "west", body: Array(#"{"maxRevision":1}"#.utf8)))
         #expect(answer.changes == ["update team 5"])
         await other.close()
     }

@@ -38,11 +38,7 @@ import TidemarkSQLiteStore
                     FROM sqlite_master WHERE name NOT LIKE 'tidemark%'
                         AND name NOT LIKE 'sqlite_autoindex_tidemark%' ORDER BY rowid
                     """
-            )
-                + String.fetchAll(
-                    db,
-                    sql: "SELECT name || seq FROM sqlite_sequence WHERE name = 'albums'"
-                )
+            ) + String.fetchAll(db, sql: "SELECT name || seq FROM sqlite_sequence WHERE name = 'albums'")
                 + String.fetchAll(db, sql: "SELECT id || name FROM artists")
                 + String.fetchAll(db, sql: "SELECT rowid || body FROM search")
                 + String.fetchAll(db, sql: "SELECT user_version FROM pragma_user_version")
@@ -53,10 +49,7 @@ import TidemarkSQLiteStore
         do { try file.close() } catch { Issue.record("the file stays open: \(error)") }
     }
 
-    @Test
-    func `F5: an adopted file keeps its tables, indexes, views, triggers and rows as they were`()
-        async throws
-    {
+    @Test func `F5: an adopted file keeps its tables, indexes, views, triggers and rows as they were`() async throws {
         let folder = try TestZone.newFolder()
         defer { remove(folder) }
         let path = folder.appending(path: "music.sqlite").path
@@ -73,9 +66,7 @@ import TidemarkSQLiteStore
         let digest = try await store.digest(zone: "main")
         #expect(digest.tables.map(\.rows) == [2, 2])
         // The rows are revision 1: a device that has it misses nothing.
-        let answer = try Answer(
-            try await store.sync(zone: "main", body: Array(#"{"maxRevision":1}"#.utf8))
-        )
+        let answer = try Answer(try await store.sync(zone: "main", body: Array(#"{"maxRevision":1}"#.utf8)))
         #expect(answer.changeSets.isEmpty)
         try await store.close()
 
@@ -87,9 +78,7 @@ import TidemarkSQLiteStore
         try await again.close()
     }
 
-    @Test func `F5: an empty schema starts at revision 0 and devices need no snapshot`()
-        async throws
-    {
+    @Test func `F5: an empty schema starts at revision 0 and devices need no snapshot`() async throws {
         let folder = try TestZone.newFolder()
         defer { remove(folder) }
         let path = folder.appending(path: "new.sqlite").path
@@ -114,23 +103,18 @@ import TidemarkSQLiteStore
         CREATE TABLE fine (id INTEGER PRIMARY KEY);
         """
 
-    @Test func `F5: every table that cannot be synced is named at once, each with its cure`() throws
-    {
-        let unsyncable = try #require(throws: UnsyncableSchema.self) {
-            try TestZone(Self.problems)
-        }
+    @Test func `F5: every table that cannot be synced is named at once, each with its cure`() throws {
+        let unsyncable = try #require(throws: UnsyncableSchema.self) { try TestZone(Self.problems) }
         let named = unsyncable.problems.map { "\($0.table) \($0.column ?? "-")" }
         #expect(
             Set(named) == [
-                "plain -", "orphans plain_id", "refers code", "types -", "named revision",
-                "named __oldId__", "quo\"ted -",
+                "plain -", "orphans plain_id", "refers code", "types -", "named revision", "named __oldId__",
+                "quo\"ted -",
             ]
         )
         #expect(unsyncable.problems.allSatisfy { !$0.reason.isEmpty && !$0.cure.isEmpty })
         let text = "\(unsyncable)"
-        for table in ["plain", "orphans", "refers", "types", "named"] {
-            #expect(text.contains(table))
-        }
+        for table in ["plain", "orphans", "refers", "types", "named"] { #expect(text.contains(table)) }
     }
 
     @Test func `F5: the cures that are SQL cure`() async throws {
@@ -138,17 +122,13 @@ import TidemarkSQLiteStore
         defer { remove(zone) }
         let path = zone.appending(path: "cured.sqlite").path
         try TestZone.write(Self.problems + "INSERT INTO plain VALUES (1, 2), (1, 2);", to: path)
-        let unsyncable = try #require(throws: UnsyncableSchema.self) {
-            try EmbeddedStore(path: path, newEpoch: UUID())
-        }
+        let unsyncable = try #require(throws: UnsyncableSchema.self) { try EmbeddedStore(path: path, newEpoch: UUID()) }
         for problem in unsyncable.problems where problem.table != "orphans" {
             try TestZone.write(problem.cure, to: path)
         }
         let store = try EmbeddedStore(path: path, newEpoch: UUID(), excluding: ["orphans"])
         #expect(store.schema.tables.count == 7)
-        #expect(
-            try await store.digest(zone: "main").tables.first { $0.table == "plain" }?.rows == 2
-        )
+        #expect(try await store.digest(zone: "main").tables.first { $0.table == "plain" }?.rows == 2)
         try await store.close()
     }
 
@@ -157,15 +137,10 @@ import TidemarkSQLiteStore
         defer { remove(folder) }
         let path = folder.appending(path: "refused.sqlite").path
         try TestZone.write(Self.problems, to: path)
-        #expect(throws: UnsyncableSchema.self) {
-            try EmbeddedStore(path: path, newEpoch: UUID())
-        }
+        #expect(throws: UnsyncableSchema.self) { try EmbeddedStore(path: path, newEpoch: UUID()) }
         let file = try DatabaseQueue(path: path)
         let traces = try await file.read { db in
-            try String.fetchAll(
-                db,
-                sql: "SELECT name FROM sqlite_master WHERE name LIKE '%tidemark%'"
-            )
+            try String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE name LIKE '%tidemark%'")
         }
         #expect(traces == [])
         try file.close()
@@ -189,19 +164,13 @@ import TidemarkSQLiteStore
             )
         }
         let named = unsyncable.problems.map { "\($0.table).\($0.column ?? "-")" }
-        #expect(
-            Set(named) == [
-                "teams.id", "players.team_id", "tags.name", "nulls.name", "big.id",
-            ]
-        )
+        #expect(Set(named) == ["teams.id", "players.team_id", "tags.name", "nulls.name", "big.id"])
         let rows = unsyncable.problems.filter { $0.table == "players" }.map(\.reason)
         #expect(rows.count == 2)
         #expect(rows.contains { $0.contains("row 2") && $0.contains("teams 77") })
     }
 
-    @Test func `F5: an excluded table stays local, and a reference to it is a problem`()
-        async throws
-    {
+    @Test func `F5: an excluded table stays local, and a reference to it is a problem`() async throws {
         let sql = """
             CREATE TABLE teams (id INTEGER PRIMARY KEY);
             CREATE TABLE players (id INTEGER PRIMARY KEY, team_id INTEGER REFERENCES teams);
@@ -211,9 +180,7 @@ import TidemarkSQLiteStore
         #expect(zone.store.schema.tables.map(\.name) == ["teams", "players"])
         try await zone.writeOutside("INSERT INTO local VALUES (1)")
         #expect(try await zone.sync(at: 0).maxRevision == 0)
-        let refusal = try await zone.refusal(
-            of: #"{"maxRevision":0,"changeSets":[{"local":{"delete":[1]}}]}"#
-        )
+        let refusal = try await zone.refusal(of: #"{"maxRevision":0,"changeSets":[{"local":{"delete":[1]}}]}"#)
         #expect(refusal?.code == .unknownTable)
         let unsyncable = try #require(throws: UnsyncableSchema.self) {
             try TestZone(sql, excluding: ["local", "teams"])
@@ -226,24 +193,16 @@ import TidemarkSQLiteStore
         defer { remove(folder) }
         let device = folder.appending(path: "device.sqlite").path
         try TestZone.write("CREATE TABLE tidemark_device (id)", to: device)
-        let error = try #require(throws: TidemarkError.self) {
-            try EmbeddedStore(path: device, newEpoch: UUID())
-        }
+        let error = try #require(throws: TidemarkError.self) { try EmbeddedStore(path: device, newEpoch: UUID()) }
         #expect(error.code == .unusableFile)
         let text = folder.appending(path: "text.sqlite")
         try Data(repeating: 0x41, count: 5_000).write(to: text)
-        #expect(throws: (any Error).self) {
-            try EmbeddedStore(path: text.path, newEpoch: UUID())
-        }
+        #expect(throws: (any Error).self) { try EmbeddedStore(path: text.path, newEpoch: UUID()) }
         #expect(try Data(contentsOf: text) == Data(repeating: 0x41, count: 5_000))
-        #expect(throws: (any Error).self) {
-            try EmbeddedStore(path: folder.path, newEpoch: UUID())
-        }
+        #expect(throws: (any Error).self) { try EmbeddedStore(path: folder.path, newEpoch: UUID()) }
     }
 
     private func remove(_ folder: URL) {
-        do { try FileManager.default.removeItem(at: folder) } catch {
-            Issue.record("the folder stays: \(error)")
-        }
+        do { try FileManager.default.removeItem(at: folder) } catch { Issue.record("the folder stays: \(error)") }
     }
 }

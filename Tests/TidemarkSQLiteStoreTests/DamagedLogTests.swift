@@ -37,24 +37,20 @@ import TidemarkSQLiteStore
         #"{"note":{"create":["\#(key)"],"attributes":{"\#(key)":{"text":"\#(text)"}}}}"#
     }
 
-    private static func code(
-        _ store: EmbeddedStore,
-        at revision: Int64,
-        _ changeSets: String = ""
-    ) async throws -> ErrorCode? {
+    private static func code(_ store: EmbeddedStore, at revision: Int64, _ changeSets: String = "") async throws
+        -> ErrorCode?
+    {
         let body = #"{"maxRevision":\#(revision),"device":"z","changeSets":[\#(changeSets)]}"#
         do {
             _ = try await store.sync(zone: "main", body: Array(body.utf8))
             return nil
-        } catch let error as TidemarkError {
-            return error.code
-        }
+        } catch let error as TidemarkError { return error.code }
     }
 
     @Test(arguments: damages)
-    func `rule 6: who is behind a rotten entry of the log is sent for a snapshot, others go on`(
-        _ damage: String
-    ) async throws {
+    func `rule 6: who is behind a rotten entry of the log is sent for a snapshot, others go on`(_ damage: String)
+        async throws
+    {
         let zone = try await Self.zone()
         try await zone.store.close()
         try TestZone.write(damage, to: zone.path)
@@ -83,10 +79,9 @@ import TidemarkSQLiteStore
         #expect(found.damagedEntries.isEmpty && found.expected == found.computed)
     }
 
-    @Test(arguments: damages)
-    func `verify names the rotten entry and its tables, and repairs the log`(
-        _ damage: String
-    ) async throws {
+    @Test(arguments: damages) func `verify names the rotten entry and its tables, and repairs the log`(_ damage: String)
+        async throws
+    {
         let zone = try await Self.zone()
         try await zone.store.close()
         #expect(try ZoneVerification(path: zone.path, repairing: false).damagedEntries.isEmpty)
@@ -110,15 +105,11 @@ import TidemarkSQLiteStore
         #expect(try ZoneVerification(path: zone.path, repairing: false).damagedEntries.isEmpty)
     }
 
-    @Test func `a zone that says it is behind its log is refused, until verify has repaired it`()
-        async throws
-    {
+    @Test func `a zone that says it is behind its log is refused, until verify has repaired it`() async throws {
         let zone = try await Self.zone()
         try await zone.store.close()
         try TestZone.write("UPDATE tidemark_zone SET revision = 1", to: zone.path)
-        let refused = #expect(throws: TidemarkError.self) {
-            _ = try EmbeddedStore(path: zone.path, newEpoch: UUID())
-        }
+        let refused = #expect(throws: TidemarkError.self) { _ = try EmbeddedStore(path: zone.path, newEpoch: UUID()) }
         #expect(refused?.code == .fileDamaged)
         #expect(refused?.fix.contains("verify") == true)
         #expect(try ZoneVerification(path: zone.path, repairing: true).logEnd == 3)

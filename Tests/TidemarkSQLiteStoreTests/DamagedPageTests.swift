@@ -6,10 +6,7 @@ import TidemarkSQLiteStore
 
 /// A page of a served file that cannot be read any more.
 @Suite struct DamagedPageTests {
-    @Test
-    func `case 32: a damaged page is the trouble of whoever has rows on it, and nobody else's`()
-        async throws
-    {
+    @Test func `case 32: a damaged page is the trouble of whoever has rows on it, and nobody else's`() async throws {
         let path = try TestZone.newFolder().appending(path: "zone.sqlite").path
         let page = try await DatabaseQueue(path: path).write { db in
             try db.execute(
@@ -20,17 +17,10 @@ import TidemarkSQLiteStore
                     INSERT INTO player VALUES (1, 'Anna');
                     """
             )
-            return try Int.fetchOne(
-                db,
-                sql: "SELECT rootpage FROM sqlite_master WHERE name = 'player'"
-            )
+            return try Int.fetchOne(db, sql: "SELECT rootpage FROM sqlite_master WHERE name = 'player'")
         }
         // Once the fingerprint of all rows is known, nobody needs all of them.
-        _ = try await Self.answers(
-            [#""team":{"create":[-1],"attributes":{"-1":{"name":"Jena"}}}"#],
-            at: 1,
-            path
-        )
+        _ = try await Self.answers([#""team":{"create":[-1],"attributes":{"-1":{"name":"Jena"}}}"#], at: 1, path)
         let file = try FileHandle(forUpdating: URL(filePath: path))
         try file.seek(toOffset: UInt64(try #require(page) - 1) * 4_096)
         try file.write(contentsOf: Data(repeating: 0xff, count: 4_096))
@@ -48,19 +38,14 @@ import TidemarkSQLiteStore
     }
 
     /// What devices at a revision are told that send a change set each, together.
-    private static func answers(
-        _ sets: [String],
-        at revision: Int,
-        _ path: String
-    ) async throws -> [Result<[UInt8], any Error>] {
+    private static func answers(_ sets: [String], at revision: Int, _ path: String) async throws -> [Result<
+        [UInt8], any Error
+    >] {
         let store = try EmbeddedStore(path: path, newEpoch: UUID())
         let bodies = sets.map { set in
             #"{"maxRevision":\#(revision),"device":"\#(UUID())","changeSets":[{"id":"\#(UUID())",\#(set)}]}"#
         }
-        let answers = try await store.sync(
-            zone: EmbeddedStore.zoneName,
-            together: bodies.map { Array($0.utf8) }
-        )
+        let answers = try await store.sync(zone: EmbeddedStore.zoneName, together: bodies.map { Array($0.utf8) })
         try await store.close()
         return answers
     }

@@ -8,9 +8,7 @@ import TidemarkServer
 @Suite struct GroupCommitterTests {
     private static let limits = Limits.standard
 
-    private static func request(_ text: String) -> ZoneRequest {
-        ZoneRequest(.sync, body: Array(text.utf8))
-    }
+    private static func request(_ text: String) -> ZoneRequest { ZoneRequest(.sync, body: Array(text.utf8)) }
 
     private static func echo(_ group: [ZoneRequest]) -> [Result<ZoneAnswer, any Error>] {
         group.map { .success(ZoneAnswer(body: $0.body)) }
@@ -21,24 +19,17 @@ import TidemarkServer
         let groups = AsyncStream.makeStream(of: [String].self)
         let permits = AsyncStream.makeStream(of: Void.self)
 
-        @Sendable func commit(
-            _ zone: String,
-            _ group: [ZoneRequest]
-        ) async throws -> [Result<ZoneAnswer, any Error>] {
+        @Sendable func commit(_ zone: String, _ group: [ZoneRequest]) async throws -> [Result<ZoneAnswer, any Error>] {
             groups.continuation.yield(group.map { String(decoding: $0.body, as: UTF8.self) })
             for await _ in permits.stream { break }
             return echo(group)
         }
     }
 
-    @Test func `two zones know nothing of each other: one commits while the other stands still`()
-        async throws
-    {
+    @Test func `two zones know nothing of each other: one commits while the other stands still`() async throws {
         let (permits, permit) = AsyncStream.makeStream(of: Void.self)
         let (starts, started) = AsyncStream.makeStream(of: Void.self)
-        let committer = GroupCommitter(limits: Self.limits, metrics: ServerMetrics()) {
-            zone,
-            group in
+        let committer = GroupCommitter(limits: Self.limits, metrics: ServerMetrics()) { zone, group in
             if zone == "slow" {
                 started.yield()
                 for await _ in permits { break }
@@ -53,9 +44,7 @@ import TidemarkServer
         #expect(try await slow.body == Array("a".utf8))
     }
 
-    @Test func `rule 4: when the commit fails, all of the group are told so, and the next goes on`()
-        async throws
-    {
+    @Test func `rule 4: when the commit fails, all of the group are told so, and the next goes on`() async throws {
         struct Failed: Error {}
         let isFailing = Mutex(true)
         let committer = GroupCommitter(limits: Self.limits, metrics: ServerMetrics()) { _, group in
@@ -76,14 +65,10 @@ import TidemarkServer
         #expect(answer.body == Array("x".utf8))
     }
 
-    @Test func `a group that ends early leaves the others for the next one, in order`()
-        async throws
-    {
+    @Test func `a group that ends early leaves the others for the next one, in order`() async throws {
         let store = Store()
         let seen = Mutex<[[String]]>([])
-        let committer = GroupCommitter(limits: Self.limits, metrics: ServerMetrics()) {
-            zone,
-            group in
+        let committer = GroupCommitter(limits: Self.limits, metrics: ServerMetrics()) { zone, group in
             let results = try await store.commit(zone, group)
             seen.withLock { $0.append(group.map { String(decoding: $0.body, as: UTF8.self) }) }
             return Array(results.prefix(2))
@@ -114,13 +99,9 @@ import TidemarkServer
         #expect(error?.code == .internalFailure)
     }
 
-    @Test func `who gives up before their turn did nothing; who gives up later is committed`()
-        async throws
-    {
+    @Test func `who gives up before their turn did nothing; who gives up later is committed`() async throws {
         let store = Store()
-        let committer = GroupCommitter(limits: Self.limits, metrics: ServerMetrics()) {
-            zone,
-            group in
+        let committer = GroupCommitter(limits: Self.limits, metrics: ServerMetrics()) { zone, group in
             try await store.commit(zone, group)
         }
         var groups = store.groups.stream.makeAsyncIterator()

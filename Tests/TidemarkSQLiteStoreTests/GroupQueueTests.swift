@@ -5,9 +5,7 @@ import TidemarkServer
 @Suite struct GroupQueueTests {
     private static func queue(_ bytes: [Int], entriesMax: Int = 64) -> GroupQueue<Int> {
         var queue = GroupQueue<Int>(bounds: .init(entriesMax: entriesMax, bytesMax: 100))
-        for (number, bytes) in bytes.enumerated() {
-            queue.append(number, bytes: bytes, ticket: UInt64(number))
-        }
+        for (number, bytes) in bytes.enumerated() { queue.append(number, bytes: bytes, ticket: UInt64(number)) }
         return queue
     }
 

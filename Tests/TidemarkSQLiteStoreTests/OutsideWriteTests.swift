@@ -18,9 +18,7 @@ import TidemarkSQLiteStore
         INSERT INTO players (team_id, name) VALUES (1, 'Anna'), (1, 'Ben'), (2, 'Carla');
         """
 
-    @Test func `F1 F5: several transactions of another program become one revision, reduced`()
-        async throws
-    {
+    @Test func `F1 F5: several transactions of another program become one revision, reduced`() async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside("UPDATE teams SET name = 'KIEL' WHERE id = 1")
         try await zone.writeOutside(
@@ -44,15 +42,10 @@ import TidemarkSQLiteStore
         #expect(try await zone.sync(at: 2).changeSets.isEmpty)
     }
 
-    @Test func `F1: REPLACE evicts rows by key and by unique value, and devices are told`()
-        async throws
-    {
+    @Test func `F1: REPLACE evicts rows by key and by unique value, and devices are told`() async throws {
         let zone = try TestZone(Self.schema)
         // Takes the place of row 1, and evicts row 2, whose name it takes. No delete trigger fires.
-        try await zone.writeOutside(
-            "INSERT OR REPLACE INTO teams VALUES (1, 'Flensburg', NULL)",
-            foreignKeys: false
-        )
+        try await zone.writeOutside("INSERT OR REPLACE INTO teams VALUES (1, 'Flensburg', NULL)", foreignKeys: false)
         try await zone.writeOutside("UPDATE players SET team_id = 1")
         let set = try #require(try await zone.sync(at: 1).changeSets.first)
         #expect(set.ids("update", "teams") == [1])
@@ -71,9 +64,7 @@ import TidemarkSQLiteStore
         #expect(set.ids("delete", "players") == [1, 2])
     }
 
-    @Test func `F1: blobs, doubles, 64-bit integers and NUL survive the way to a device`()
-        async throws
-    {
+    @Test func `F1: blobs, doubles, 64-bit integers and NUL survive the way to a device`() async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside(
             """
@@ -85,19 +76,13 @@ import TidemarkSQLiteStore
         let bytes = try await zone.bytes(#"{"maxRevision":1}"#)
         let text = String(decoding: bytes, as: UTF8.self)
         for value in [
-            #""logo":{"$blob":""}"#, #""logo":9223372036854775807"#,
-            #""logo":0.30000000000000004"#, #""logo":{"$text":"eAB5"}"#,
-            #""logo":{"$real":"Infinity"}"#, #""logo":{"$blob":"AAAA"}"#,
-            ##""logo":"\"\\\u000aü""##.replacingOccurrences(of: "aü", with: "a\u{7F}ü"),
-            #""logo":{"$text":"/w=="}"#,
-        ] {
-            #expect(text.contains(value), "\(value) in \(text)")
-        }
+            #""logo":{"$blob":""}"#, #""logo":9223372036854775807"#, #""logo":0.30000000000000004"#,
+            #""logo":{"$text":"eAB5"}"#, #""logo":{"$real":"Infinity"}"#, #""logo":{"$blob":"AAAA"}"#,
+            ##""logo":"\"\\\u000aü""##.replacingOccurrences(of: "aü", with: "a\u{7F}ü"), #""logo":{"$text":"/w=="}"#,
+        ] { #expect(text.contains(value), "\(value) in \(text)") }
     }
 
-    @Test func `F5 Rule 7: a broken reference holds the zone, names the row, and loses nothing`()
-        async throws
-    {
+    @Test func `F5 Rule 7: a broken reference holds the zone, names the row, and loses nothing`() async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside(
             "INSERT INTO players VALUES (10, 99, 'Nobody''s'); UPDATE teams SET name = 'K' WHERE id = 1",
@@ -105,17 +90,13 @@ import TidemarkSQLiteStore
         )
         let before = try await zone.content()
         let set = #"{"tags":{"create":["x"],"attributes":{"x":{"note":"mine"}}}}"#
-        for body in [
-            #"{"maxRevision":1}"#, #"{"maxRevision":1,"changeSets":[\#(set)]}"#,
-        ] {
+        for body in [#"{"maxRevision":1}"#, #"{"maxRevision":1,"changeSets":[\#(set)]}"#] {
             let refusal = try #require(try await zone.refusal(of: body))
             #expect(refusal.code == .unavailable)
             #expect(refusal.recovery == .retry)
             #expect(refusal.place == .init(table: "players", key: "10", column: "team_id"))
             #expect(refusal.message.contains("teams 99"))
-            await #expect(throws: TidemarkError.self) {
-                try await zone.store.snapshot(zone: "main", since: nil)
-            }
+            await #expect(throws: TidemarkError.self) { try await zone.store.snapshot(zone: "main", since: nil) }
         }
         #expect(try await zone.content() == before)
         try await zone.writeOutside("INSERT INTO teams VALUES (99, 'Mended', NULL)")
@@ -126,8 +107,7 @@ import TidemarkSQLiteStore
         #expect(answer.changeSets[0].ids("update", "teams") == [1])
     }
 
-    @Test func `F5 Rule 7: a parent deleted with foreign keys off holds the zone too`() async throws
-    {
+    @Test func `F5 Rule 7: a parent deleted with foreign keys off holds the zone too`() async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside("DELETE FROM teams WHERE id = 2", foreignKeys: false)
         let refusal = try await zone.refusal(of: #"{"maxRevision":1}"#)
@@ -138,9 +118,7 @@ import TidemarkSQLiteStore
         #expect(set.ids("update", "players") == [3])
     }
 
-    @Test func `F5 Rule 7: a unique value that others refer to, changed likewise, holds the zone`()
-        async throws
-    {
+    @Test func `F5 Rule 7: a unique value that others refer to, changed likewise, holds the zone`() async throws {
         let zone = try TestZone(
             """
             CREATE TABLE country (id INTEGER PRIMARY KEY, code TEXT UNIQUE, name TEXT);
@@ -164,8 +142,7 @@ import TidemarkSQLiteStore
         ("tags", "INSERT INTO tags VALUES (NULL, 'x')", "name IS NULL"),
         ("sizes", "INSERT INTO sizes VALUES (NULL, 'x')", "size IS NULL"),
         ("pairs", "INSERT INTO pairs VALUES (1, NULL, 'x')", "b IS NULL"),
-    ])
-    func `F5: a key that no device can name holds the zone until somebody mends it`(
+    ]) func `F5: a key that no device can name holds the zone until somebody mends it`(
         table: String,
         sql: String,
         condition: String
@@ -184,9 +161,7 @@ import TidemarkSQLiteStore
         #expect(try await zone.sync(at: 1).maxRevision == 2)
     }
 
-    @Test func `F1: keys of any type travel exactly, and come back as they were sent`()
-        async throws
-    {
+    @Test func `F1: keys of any type travel exactly, and come back as they were sent`() async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside(
             """
@@ -218,9 +193,7 @@ import TidemarkSQLiteStore
             """#
         )
         #expect(edit.changeSets.first?.isConflict == false)
-        let notes = try await zone.column(
-            "SELECT group_concat(note) FROM (SELECT note FROM sizes ORDER BY 1)"
-        )
+        let notes = try await zone.column("SELECT group_concat(note) FROM (SELECT note FROM sizes ORDER BY 1)")
         #expect(notes == ["A,B,C"])
         #expect(try await zone.column("SELECT note FROM pairs WHERE a = 1.5") == ["E"])
         #expect(try await zone.column("SELECT note FROM tags ORDER BY 1") == ["H", "J", "g", "i"])
@@ -247,42 +220,31 @@ import TidemarkSQLiteStore
         #expect(third.ids("create", "players") == [61])
     }
 
-    @Test func `A4: an id that another program gave and took between two syncs is not given again`()
-        async throws
-    {
+    @Test func `A4: an id that another program gave and took between two syncs is not given again`() async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside(
             "INSERT INTO teams VALUES (70, 'x', NULL); INSERT INTO players VALUES (80, 70, 'x')"
         )
         try await zone.writeOutside("DELETE FROM teams WHERE id = 70")
-        let set = try #require(
-            try await zone.sync(at: 1, #"{"players":{"create":[-1]}}"#).changeSets.last
-        )
+        let set = try #require(try await zone.sync(at: 1, #"{"players":{"create":[-1]}}"#).changeSets.last)
         // AUTOINCREMENT remembers; nobody but that program ever saw the other id.
         #expect(set.ids("create", "players") == [81])
     }
 
     @Test(arguments: ["4503599627370496", "9223372036854775807"])
-    func `A4: an id that no device can name, given and taken back, does not move the next one`(
-        id: String
-    ) async throws {
+    func `A4: an id that no device can name, given and taken back, does not move the next one`(id: String) async throws
+    {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside("INSERT INTO players VALUES (\(id), 1, 'x')")
         #expect(try await zone.refusal(of: #"{"maxRevision":1}"#)?.code == .unavailable)
         try await zone.writeOutside("DELETE FROM players WHERE id = \(id)")
         // AUTOINCREMENT remembers it all the same.
-        #expect(
-            try await zone.column("SELECT seq FROM sqlite_sequence WHERE name = 'players'") == [id]
-        )
-        let set = try #require(
-            try await zone.sync(at: 1, #"{"players":{"create":[-1,-2]}}"#).changeSets.last
-        )
+        #expect(try await zone.column("SELECT seq FROM sqlite_sequence WHERE name = 'players'") == [id])
+        let set = try #require(try await zone.sync(at: 1, #"{"players":{"create":[-1,-2]}}"#).changeSets.last)
         #expect(set.ids("create", "players") == [4, 5])
     }
 
-    @Test func `A4: where no id is left a new record is refused, and everything else goes on`()
-        async throws
-    {
+    @Test func `A4: where no id is left a new record is refused, and everything else goes on`() async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside("INSERT INTO players VALUES (4503599627370493, 1, 'x')")
         let create = #"{"players":{"create":[-1,-2]}}"#
@@ -308,10 +270,9 @@ import TidemarkSQLiteStore
         ALTER TABLE notes RENAME TO aside; ALTER TABLE memos RENAME TO notes;
         ALTER TABLE aside RENAME TO memos;
         """,
-    ])
-    func `a table that took another one's name begins a new history, and is captured under it`(
-        sql: String
-    ) async throws {
+    ]) func `a table that took another one's name begins a new history, and is captured under it`(sql: String)
+        async throws
+    {
         let zone = try TestZone(
             """
             CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
@@ -336,9 +297,7 @@ import TidemarkSQLiteStore
         #expect(sets.first?.ids("update", "notes") == [1])
     }
 
-    @Test func `rule 17: a table that was rebuilt with other rows has their fingerprint`()
-        async throws
-    {
+    @Test func `rule 17: a table that was rebuilt with other rows has their fingerprint`() async throws {
         let table = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);"
         func fingerprint(_ zone: TestZone) async throws -> String? {
             try await zone.sync(#"{"maxRevision":1}"#).object["fingerprint"] as? String

@@ -20,10 +20,9 @@ import TidemarkServer
         """
 
     /// Unpacks a snapshot, looks at it, and gives it back.
-    private static func open(
-        _ zone: TestZone,
-        _ body: @escaping @Sendable (Database, SnapshotFile) throws -> Void
-    ) async throws {
+    private static func open(_ zone: TestZone, _ body: @escaping @Sendable (Database, SnapshotFile) throws -> Void)
+        async throws
+    {
         let file = try await zone.store.snapshot(zone: "main", since: nil)
         let plain = zone.folder.appending(path: "plain-\(UUID()).sqlite").path
         try GzipFile.decompress(file.path, to: plain, bytesMax: 100 << 20)
@@ -35,18 +34,14 @@ import TidemarkServer
 
     /// All that snapshots have put into the zone's folder.
     private static func leftovers(_ zone: TestZone) throws -> [String] {
-        try FileManager.default.contentsOfDirectory(atPath: zone.folder.path).filter {
-            $0.contains("snapshot")
-        }
+        try FileManager.default.contentsOfDirectory(atPath: zone.folder.path).filter { $0.contains("snapshot") }
     }
 
     private static func files(_ zone: TestZone) throws -> [String] {
         try leftovers(zone).filter { $0.hasSuffix(".gz") }
     }
 
-    @Test func `F5: a snapshot holds every synced row, value for value, and says what it is`()
-        async throws
-    {
+    @Test func `F5: a snapshot holds every synced row, value for value, and says what it is`() async throws {
         let zone = try TestZone(Self.schema, excluding: ["local"])
         let state = try await zone.store.state()
         try await Self.open(zone) { db, file in
@@ -71,10 +66,7 @@ import TidemarkServer
         await zone.store.releaseSnapshot(bytes)
     }
 
-    @Test
-    func `F5: rows that a program wrote and nobody synced yet are in the snapshot's revision`()
-        async throws
-    {
+    @Test func `F5: rows that a program wrote and nobody synced yet are in the snapshot's revision`() async throws {
         let zone = try TestZone(Self.schema, excluding: ["local"])
         try await zone.writeOutside("INSERT INTO teams VALUES (3, 'Flensburg')")
         try await Self.open(zone) { db, file in
@@ -84,9 +76,7 @@ import TidemarkServer
         }
     }
 
-    @Test func `Rule 2 6: snapshots taken while writers write hold whole change sets up to theirs`()
-        async throws
-    {
+    @Test func `Rule 2 6: snapshots taken while writers write hold whole change sets up to theirs`() async throws {
         let zone = try TestZone(Self.schema, excluding: ["local"])
         try await withThrowingTaskGroup(of: Void.self) { group in
             for writer in 0..<3 {
@@ -123,10 +113,7 @@ import TidemarkServer
         #expect(try Self.files(zone).count <= 2, "the latest, and the one in use last")
     }
 
-    @Test
-    func `Rule 21, case 59: of the snapshots that the zone left behind one stays, by its tag`()
-        async throws
-    {
+    @Test func `Rule 21, case 59: of the snapshots that the zone left behind one stays, by its tag`() async throws {
         let zone = try TestZone(Self.schema, excluding: ["local"])
         let store = zone.store
         let old = try await store.snapshot(zone: "main", since: nil)
@@ -153,9 +140,7 @@ import TidemarkServer
         #expect(try Self.leftovers(zone) == [])
     }
 
-    @Test func `Rule 21: what a killed server left goes, a living one's file stays, by no number`()
-        async throws
-    {
+    @Test func `Rule 21: what a killed server left goes, a living one's file stays, by no number`() async throws {
         let zone = try TestZone(Self.schema, excluding: ["local"])
         let file = try await zone.store.snapshot(zone: "main", since: nil)
         // In a container all servers have the number 1.
@@ -163,9 +148,7 @@ import TidemarkServer
         for name in [
             ".zone.sqlite.snapshot-\(number)-e-1-s-1.gz", ".zone.sqlite.snapshot-dead.1-1.gz",
             ".zone.sqlite.snapshot-dead.2-2.gz.sqlite", ".tidemark-snapshots-dead.lock",
-        ] {
-            try Data().write(to: zone.folder.appending(path: name))
-        }
+        ] { try Data().write(to: zone.folder.appending(path: name)) }
         let other = try EmbeddedStore(servedFile: zone.path)
         #expect(try Self.leftovers(zone).count == 2, "a file, and that it is somebody's")
         try await other.close()
@@ -175,9 +158,7 @@ import TidemarkServer
         #expect(try Self.leftovers(zone) == [])
     }
 
-    @Test func `case 59: the same rows of another history, or other bytes, have another tag`()
-        async throws
-    {
+    @Test func `case 59: the same rows of another history, or other bytes, have another tag`() async throws {
         var files: [SnapshotFile] = []
         for _ in 0..<2 {
             let zone = try TestZone(Self.schema, excluding: ["local"])

@@ -74,19 +74,15 @@ import TidemarkStore
             #""team":{"update":[1],"attributes":{"1":{"name":"b"}}}"#,
         ],
         // A unique value changes hands.
-        [
-            #""crest":{"delete":[1]}"#,
-            #""crest":{"create":[-1],"attributes":{"-1":{"motto":"ahoy"}}}"#,
-        ],
+        [#""crest":{"delete":[1]}"#, #""crest":{"create":[-1],"attributes":{"-1":{"motto":"ahoy"}}}"#],
         // A parent, and in the next change set its child.
         [
             #""team":{"create":[-1],"attributes":{"-1":{"name":"t"}}}"#,
             #""player":{"create":[-1],"attributes":{"-1":{"team_id":-1,"name":"p"}}}"#,
         ],
-    ])
-    func `what follows from what came before in a request costs a segment, not the plan`(
-        _ changes: [String]
-    ) async throws {
+    ]) func `what follows from what came before in a request costs a segment, not the plan`(_ changes: [String])
+        async throws
+    {
         let sets = changes.map { #"{"id":"\#(UUID())",\#($0)}"# }.joined(separator: ",")
         let body = #"{"maxRevision":1,"device":"d","changeSets":[\#(sets)]}"#
         let unique = """
@@ -98,10 +94,9 @@ import TidemarkStore
     }
 
     /// What is answered in a zone whose rows somebody has changed behind the triggers' back.
-    private static func told(
-        _ handle:
-            @escaping @Sendable (ZoneTransaction) throws -> [Result<ZoneAnswer, any Error>]?
-    ) async throws -> [String] {
+    private static func told(_ handle: @escaping @Sendable (ZoneTransaction) throws -> [Result<ZoneAnswer, any Error>]?)
+        async throws -> [String]
+    {
         let path = try TestZone.newFolder().appending(path: "zone.sqlite").path
         try await DatabaseQueue(path: path).write { try $0.execute(sql: schema) }
         let epoch = try #require(UUID(uuidString: "6f6d3a4e-0000-4000-8000-000000000000"))
@@ -124,29 +119,19 @@ import TidemarkStore
         }
     }
 
-    @Test func `rule 17: what is written after a recomputation carries on what that has found`()
-        async throws
-    {
+    @Test func `rule 17: what is written after a recomputation carries on what that has found`() async throws {
         let set =
             #"{"id":"6f6d3a4e-0000-4000-8000-000000000001","#
             + #""team":{"update":[1],"attributes":{"1":{"name":"Ulm"}}}}"#
         let group = [
             ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"a"}"#.utf8)),
-            ZoneRequest(
-                .fingerprints,
-                body: Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8)
-            ),
-            ZoneRequest(
-                .sync,
-                body: Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8)
-            ),
+            ZoneRequest(.fingerprints, body: Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8)),
+            ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8)),
         ]
         let together = try await Self.told { try GroupHandler().handle(group, planning: $0) }
         let inTurn = try await Self.told { try GroupHandler().handle(group, in: $0) }
         #expect(together == inTurn)
-        let prints = together.map {
-            $0.components(separatedBy: #""fingerprint":""#).last?.prefix(32)
-        }
+        let prints = together.map { $0.components(separatedBy: #""fingerprint":""#).last?.prefix(32) }
         #expect(prints.count == 3 && Set(prints).count == 3)
     }
 

@@ -46,13 +46,8 @@ import TidemarkCore
 
     @Test func `F1: a parent deleted in the shell takes its references along`() async throws {
         let file = try cities()
-        try await SQLiteShell.run(
-            "PRAGMA foreign_keys = ON; DELETE FROM countries WHERE code = 'de'",
-            on: file.path
-        )
-        #expect(
-            try file.drain() == [#"update cities 1 {"country":null}"#, #"delete countries "de""#]
-        )
+        try await SQLiteShell.run("PRAGMA foreign_keys = ON; DELETE FROM countries WHERE code = 'de'", on: file.path)
+        #expect(try file.drain() == [#"update cities 1 {"country":null}"#, #"delete countries "de""#])
     }
 
     @Test func `F1: a row replaced in the shell is an update of what changed`() async throws {
@@ -77,8 +72,7 @@ import TidemarkCore
         )
         #expect(
             try file.drain() == [
-                #"update cities 1 {"area":0.30000000000000004}"#,
-                #"update cities 2 {"area":{"$blob":"AP8="}}"#,
+                #"update cities 1 {"area":0.30000000000000004}"#, #"update cities 2 {"area":{"$blob":"AP8="}}"#,
                 #"create countries "nø" {"name":{"$text":"YQBi"}}"#,
             ]
         )
@@ -97,8 +91,7 @@ import TidemarkCore
         }
         #expect(
             try file.drain() == [
-                #"update countries "dk" {"name":"Danmark"}"#,
-                #"create countries "no" {"name":"Norway"}"#,
+                #"update countries "dk" {"name":"Danmark"}"#, #"create countries "no" {"name":"Norway"}"#,
             ]
         )
     }
@@ -107,9 +100,7 @@ import TidemarkCore
         let file = try cities()
         try file.write("UPDATE cities SET name = 'Kiel-Holtenau' WHERE id = 1")
         try file.close()
-        #expect(
-            try file.drainAfterReopening() == [#"update cities 1 {"name":"Kiel-Holtenau"}"#]
-        )
+        #expect(try file.drainAfterReopening() == [#"update cities 1 {"name":"Kiel-Holtenau"}"#])
     }
 
     @Test func `A10: a shell killed in its transaction leaves no capture`() async throws {
@@ -132,8 +123,7 @@ import TidemarkCore
         try file.close()
         #expect(
             try file.drainAfterReopening() == [
-                #"update cities 1 {"name":"one","population":3,"area":2}"#,
-                #"update cities 2 {"area":2}"#,
+                #"update cities 1 {"name":"one","population":3,"area":2}"#, #"update cities 2 {"area":2}"#,
             ]
         )
     }

@@ -12,11 +12,7 @@ import TidemarkCore
         CREATE TABLE u (k TEXT PRIMARY KEY, v);
         """
 
-    private func digest(
-        _ rows: String,
-        tables: String = table,
-        pageSize: Int = 4096
-    ) throws -> ZoneDigest {
+    private func digest(_ rows: String, tables: String = table, pageSize: Int = 4096) throws -> ZoneDigest {
         let queue = try DatabaseQueue()
         return try queue.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA page_size = \(pageSize)")
@@ -50,8 +46,7 @@ import TidemarkCore
     }
 
     @Test func `the order of columns and tables and the indexes do not count`() throws {
-        let rows =
-            "INSERT INTO t (id, a, b) VALUES (1, 2, '3'); INSERT INTO u (k, v) VALUES ('a', 1)"
+        let rows = "INSERT INTO t (id, a, b) VALUES (1, 2, '3'); INSERT INTO u (k, v) VALUES ('a', 1)"
         let other = """
             CREATE TABLE u (v, k TEXT PRIMARY KEY) WITHOUT ROWID;
             CREATE TABLE t (b TEXT, id INTEGER PRIMARY KEY, a);
@@ -60,20 +55,13 @@ import TidemarkCore
         #expect(try digest(rows) == digest(rows, tables: other))
     }
 
-    @Test(
-        arguments: [
-            ("1", "1.0"), ("NULL", "''"), ("''", "x''"), ("'1'", "1"), ("0.0", "-0.0"),
-            ("0.1", "0.10000000000000002"), ("'é'", "'e\u{301}'"), ("'a'", "'a '"), ("'a'", "'A'"),
-            ("x'00'", "x'01'"), ("x'00'", "x'0000'"), ("1e400", "-1e400"), ("NULL", "'null'"),
-            ("CAST(x'6100' AS TEXT)", "'a'"), ("CAST(x'ff' AS TEXT)", "CAST(x'fe' AS TEXT)"),
-            ("9007199254740993", "9007199254740992"), ("9007199254740992", "9007199254740992.0"),
-            ("'x\",\"b\":\"y'", "'x'"), ("x'41'", "'{\"$blob\":\"QQ==\"}'"),
-        ]
-    )
-    func `two values that differ in anything differ in their digest`(
-        one: String,
-        other: String
-    ) throws {
+    @Test(arguments: [
+        ("1", "1.0"), ("NULL", "''"), ("''", "x''"), ("'1'", "1"), ("0.0", "-0.0"), ("0.1", "0.10000000000000002"),
+        ("'é'", "'e\u{301}'"), ("'a'", "'a '"), ("'a'", "'A'"), ("x'00'", "x'01'"), ("x'00'", "x'0000'"),
+        ("1e400", "-1e400"), ("NULL", "'null'"), ("CAST(x'6100' AS TEXT)", "'a'"),
+        ("CAST(x'ff' AS TEXT)", "CAST(x'fe' AS TEXT)"), ("9007199254740993", "9007199254740992"),
+        ("9007199254740992", "9007199254740992.0"), ("'x\",\"b\":\"y'", "'x'"), ("x'41'", "'{\"$blob\":\"QQ==\"}'"),
+    ]) func `two values that differ in anything differ in their digest`(one: String, other: String) throws {
         let digests = try [one, other].map { try digest("INSERT INTO t VALUES (1, \($0), 'b')") }
         #expect(digests[0].hash != digests[1].hash)
         #expect(digests[0].tables[0].hash != digests[1].tables[0].hash)
@@ -98,9 +86,8 @@ import TidemarkCore
 
     @Test func `a row that moves to another key or table shows`() throws {
         let hashes = try [
-            "INSERT INTO t VALUES (1, 2, 3)", "INSERT INTO t VALUES (2, 1, 3)",
-            "INSERT INTO t VALUES (1, 3, 2)", "INSERT INTO u VALUES ('1', 2)",
-            "INSERT INTO u VALUES ('2', 1)", "",
+            "INSERT INTO t VALUES (1, 2, 3)", "INSERT INTO t VALUES (2, 1, 3)", "INSERT INTO t VALUES (1, 3, 2)",
+            "INSERT INTO u VALUES ('1', 2)", "INSERT INTO u VALUES ('2', 1)", "",
         ].map { try digest($0).hash }
         #expect(Set(hashes).count == hashes.count)
     }
@@ -108,9 +95,7 @@ import TidemarkCore
     @Test func `the bookkeeping of a device does not count`() throws {
         let rows = "INSERT INTO t VALUES (1, 2, 'x')"
         let file = try CapturedFile(Self.table, rows: rows)
-        let captured = try file.queue.write {
-            try Digest.compute($0, schema: file.schema, zone: "main", revision: 1)
-        }
+        let captured = try file.queue.write { try Digest.compute($0, schema: file.schema, zone: "main", revision: 1) }
         #expect(try captured == digest(rows))
     }
 
@@ -119,11 +104,7 @@ import TidemarkCore
         let row = try digest("INSERT INTO t VALUES (7, 1.0, 'é')")
         #expect(row.tables[0].hash == ContentHash.of("7\t{\"a\":1.0,\"b\":\"é\"}\n"))
         #expect(row.tables[1].hash == ContentHash.of(""))
-        #expect(
-            row.hash == ContentHash.of("t\t\(row.tables[0].hash)\nu\t\(row.tables[1].hash)\n")
-        )
-        #expect(
-            ContentHash.of("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        )
+        #expect(row.hash == ContentHash.of("t\t\(row.tables[0].hash)\nu\t\(row.tables[1].hash)\n"))
+        #expect(ContentHash.of("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
     }
 }

@@ -15,27 +15,16 @@ import TidemarkCore
 
     private func table(_ sql: String) throws -> SyncedTable { try #require(try tables(sql).first) }
 
-    @Test(
-        arguments: [
-            ("id INTEGER PRIMARY KEY", SyncedTable.KeyKind.integer),
-            ("id integer primary key", .integer),
-            ("id INTEGER PRIMARY KEY ASC AUTOINCREMENT", .integer),
-            ("a, id INTEGER, PRIMARY KEY (id)", .integer),
-            ("id INTEGER, PRIMARY KEY (id DESC)", .integer),
-            ("id INTEGER PRIMARY KEY DESC", .general),
-            ("id INT PRIMARY KEY", .general), ("id BIGINT PRIMARY KEY", .general),
-            ("id REAL PRIMARY KEY", .general), ("id BLOB PRIMARY KEY", .general),
-            ("id PRIMARY KEY", .general), ("id UUID PRIMARY KEY", .general),
-            ("id TEXT PRIMARY KEY", .text), ("id VARCHAR(36) PRIMARY KEY", .text),
-            ("id CHARINT PRIMARY KEY", .general), ("id CLOB PRIMARY KEY", .text),
-            ("a INTEGER, b INTEGER, PRIMARY KEY (a, b)", .general),
-            ("a TEXT, b TEXT, PRIMARY KEY (a, b)", .general),
-        ]
-    )
-    func `the kind of key follows what SQLite does with it`(
-        columns: String,
-        kind: SyncedTable.KeyKind
-    ) throws {
+    @Test(arguments: [
+        ("id INTEGER PRIMARY KEY", SyncedTable.KeyKind.integer), ("id integer primary key", .integer),
+        ("id INTEGER PRIMARY KEY ASC AUTOINCREMENT", .integer), ("a, id INTEGER, PRIMARY KEY (id)", .integer),
+        ("id INTEGER, PRIMARY KEY (id DESC)", .integer), ("id INTEGER PRIMARY KEY DESC", .general),
+        ("id INT PRIMARY KEY", .general), ("id BIGINT PRIMARY KEY", .general), ("id REAL PRIMARY KEY", .general),
+        ("id BLOB PRIMARY KEY", .general), ("id PRIMARY KEY", .general), ("id UUID PRIMARY KEY", .general),
+        ("id TEXT PRIMARY KEY", .text), ("id VARCHAR(36) PRIMARY KEY", .text), ("id CHARINT PRIMARY KEY", .general),
+        ("id CLOB PRIMARY KEY", .text), ("a INTEGER, b INTEGER, PRIMARY KEY (a, b)", .general),
+        ("a TEXT, b TEXT, PRIMARY KEY (a, b)", .general),
+    ]) func `the kind of key follows what SQLite does with it`(columns: String, kind: SyncedTable.KeyKind) throws {
         #expect(try table("CREATE TABLE t (rest, \(columns))").keyKind == kind)
     }
 
@@ -47,8 +36,8 @@ import TidemarkCore
     @Test func `an integer is an alias of the row id exactly when SQLite fills it in`() throws {
         for columns in [
             "id INTEGER PRIMARY KEY", "id INTEGER PRIMARY KEY DESC", "id INT PRIMARY KEY",
-            "id INTEGER, PRIMARY KEY (id DESC)", "id INTEGER, PRIMARY KEY (id ASC)",
-            "id INTEGER UNIQUE PRIMARY KEY", "\"id\" \"INTEGER\" PRIMARY KEY",
+            "id INTEGER, PRIMARY KEY (id DESC)", "id INTEGER, PRIMARY KEY (id ASC)", "id INTEGER UNIQUE PRIMARY KEY",
+            "\"id\" \"INTEGER\" PRIMARY KEY",
         ] {
             let sql = "CREATE TABLE t (rest, \(columns))"
             let isFilled = try DatabaseQueue().write { db in
@@ -87,9 +76,7 @@ import TidemarkCore
         )
     }
 
-    @Test func `references name the parent as it is spelled, and its key where none is given`()
-        throws
-    {
+    @Test func `references name the parent as it is spelled, and its key where none is given`() throws {
         let found = try tables(
             """
             CREATE TABLE Teams (id INTEGER PRIMARY KEY, a, b, UNIQUE (a, b));
@@ -109,8 +96,7 @@ import TidemarkCore
         #expect(references.first { $0.columns == ["x", "y"] }?.onDelete == .setNull)
     }
 
-    @Test func `unique constraints are known, by index or by table, the key's own left out`() throws
-    {
+    @Test func `unique constraints are known, by index or by table, the key's own left out`() throws {
         let table = try table(
             """
             CREATE TABLE t (id TEXT PRIMARY KEY, a UNIQUE, b, c, UNIQUE (b, c));
@@ -129,9 +115,7 @@ import TidemarkCore
     }
 
     @Test func `a word in a default does not make a table draw from the sequence`() throws {
-        let table = try table(
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, note TEXT DEFAULT 'autoincrement')"
-        )
+        let table = try table("CREATE TABLE t (id INTEGER PRIMARY KEY, note TEXT DEFAULT 'autoincrement')")
         #expect(!table.isAutoincrement)
     }
 

@@ -28,9 +28,7 @@ import TidemarkCore
     ) -> String {
         let numbers = 1...count
         let teams = numbers.map { "-\($0)" }.joined(separator: ",")
-        let values = numbers.map {
-            #""-\#($0)":{"name":"team \#($0), ünï \\ \" ]}","points":\#($0).10}"#
-        }
+        let values = numbers.map { #""-\#($0)":{"name":"team \#($0), ünï \\ \" ]}","points":\#($0).10}"# }
         let texts = numbers.map { #""tag \#($0)""# }
         let members = numbers.map { "[-\($0),\"Anna\"]" }
         let roles = numbers.map { #""[-\#($0), \"Anna\"]":{"role":"left","revision":\#($0)}"# }
@@ -40,8 +38,8 @@ import TidemarkCore
             + #""members":{"update":[\#(members.joined(separator: ","))],"attributes":{\#(roles.joined(separator: ","))}}}"#
     }
 
-    @Test(arguments: [1, 20, 100, 2_000])
-    func `a large body is staged like one that is read at once`(count: Int) throws {
+    @Test(arguments: [1, 20, 100, 2_000]) func `a large body is staged like one that is read at once`(count: Int) throws
+    {
         let body = "[{},\(changeSet(count)),\(changeSet(3))]"
         let bench = try bench()
         let staged = try bench.stage(body)
@@ -68,23 +66,12 @@ import TidemarkCore
             "attributes that are no object": changeSet(2_000, attributes: #","-2001":1"#),
             "an unknown column": changeSet(2_000, keys: ",-2001", attributes: #","-2001":{"x":1}"#),
             "an array": changeSet(2_000, keys: ",-2001", attributes: #","-2001":{"name":[]}"#),
-            "a column twice": changeSet(
-                2_000,
-                keys: ",-2001",
-                attributes: #","-2001":{"name":1,"name":2}"#
-            ),
-            "a large integer": changeSet(
-                2_000,
-                keys: ",-2001",
-                attributes: #","-2001":{"name":9223372036854775808}"#
-            ),
+            "a column twice": changeSet(2_000, keys: ",-2001", attributes: #","-2001":{"name":1,"name":2}"#),
+            "a large integer": changeSet(2_000, keys: ",-2001", attributes: #","-2001":{"name":9223372036854775808}"#),
             "a key with NUL": changeSet(2_000, tags: #","a\u0000b""#),
             "half a surrogate pair": changeSet(2_000, tags: #","\ud83d""#),
             "an unknown table": changeSet(2_000, keys: ",-7", table: "team"),
-            "a member twice": changeSet(2_000).replacing(
-                #""tags":{"#,
-                with: #""tags":{"delete":[],"#
-            ),
+            "a member twice": changeSet(2_000).replacing(#""tags":{"#, with: #""tags":{"delete":[],"#),
             "a table twice": changeSet(2_000).replacing(#""tags":{"#, with: #""tags":{},"tags":{"#),
         ]
     }
@@ -120,10 +107,7 @@ import TidemarkCore
                 let body = Array(text.utf8)
                 let staging = try ChangeSetStaging(body: body, limits: .standard, in: db)
                 try staging.stage(changeSets: staging.outline)
-                let json = try String.fetchOne(
-                    db,
-                    sql: "SELECT json FROM temp.tidemark_staged_set"
-                )
+                let json = try String.fetchOne(db, sql: "SELECT json FROM temp.tidemark_staged_set")
                 return try staging.hash(of: 0, staged: #require(json))
             }
         }

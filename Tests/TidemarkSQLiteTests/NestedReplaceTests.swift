@@ -8,11 +8,7 @@ import TidemarkTestSupport
 /// A `REPLACE` whose evicted row takes other rows along: writes of the same table run between the
 /// moment when a row is noted and the one when it turns out to be gone.
 @Suite struct NestedReplaceTests {
-    private func file(
-        _ tables: String,
-        rows: String,
-        recursive: Bool = false
-    ) throws -> CapturedFile {
+    private func file(_ tables: String, rows: String, recursive: Bool = false) throws -> CapturedFile {
         try CapturedFile(tables, rows: rows) { db in
             try db.execute(
                 sql: """
@@ -35,17 +31,12 @@ import TidemarkTestSupport
         let file = try file(Self.staff, rows: Self.three)
         try file.write("UPDATE OR REPLACE p SET email = 'a' WHERE id = 3")
         try file.write("UPDATE p SET email = 'q' WHERE id = 3")
-        #expect(
-            try file.drain() == [
-                "delete p 1", #"update p 2 {"boss":null}"#, #"update p 3 {"email":"q"}"#,
-            ]
-        )
+        #expect(try file.drain() == ["delete p 1", #"update p 2 {"boss":null}"#, #"update p 3 {"email":"q"}"#])
     }
 
-    @Test(arguments: [false, true])
-    func `a boss that an insert evicts is a deletion under a partial index, too`(recursive: Bool)
-        throws
-    {
+    @Test(arguments: [false, true]) func `a boss that an insert evicts is a deletion under a partial index, too`(
+        recursive: Bool
+    ) throws {
         let file = try file(
             """
             CREATE TABLE p (id INTEGER PRIMARY KEY, email TEXT UNIQUE,
@@ -58,8 +49,7 @@ import TidemarkTestSupport
         try file.write("INSERT OR REPLACE INTO p VALUES (9, 'a', 3, 7)")
         #expect(
             try file.drain() == [
-                "delete p 1", #"update p 2 {"boss":null}"#,
-                #"create p 9 {"email":"a","boss":3,"pos":7}"#,
+                "delete p 1", #"update p 2 {"boss":null}"#, #"create p 9 {"email":"a","boss":3,"pos":7}"#,
             ]
         )
     }
@@ -80,8 +70,8 @@ import TidemarkTestSupport
         try file.write("REPLACE INTO p VALUES (8, 'a', NULL, 8)")
         #expect(
             try file.drain() == [
-                #"update desk "x" {"p":null}"#, #"update desk "y" {"p":null}"#, "delete p 1",
-                "delete p 2", "delete p 4", #"create p 8 {"email":"a","boss":null,"pos":8}"#,
+                #"update desk "x" {"p":null}"#, #"update desk "y" {"p":null}"#, "delete p 1", "delete p 2",
+                "delete p 4", #"create p 8 {"email":"a","boss":null,"pos":8}"#,
             ]
         )
     }
@@ -99,9 +89,7 @@ import TidemarkTestSupport
         #expect(try file.drain() == ["delete p 1", "delete p 2"])
     }
 
-    @Test func `a default that brings a row into the way ends the statement without a trace`()
-        throws
-    {
+    @Test func `a default that brings a row into the way ends the statement without a trace`() throws {
         let file = try file(
             """
             CREATE TABLE p (id INTEGER PRIMARY KEY, email TEXT UNIQUE,
@@ -110,14 +98,11 @@ import TidemarkTestSupport
             rows: Self.three
         )
         // Row 2 moves to (3, 1), which the new row wants.
-        #expect(throws: DatabaseError.self) {
-            try file.writeWithoutTransaction("REPLACE INTO p VALUES (9, 'a', 3, 1)")
-        }
+        #expect(throws: DatabaseError.self) { try file.writeWithoutTransaction("REPLACE INTO p VALUES (9, 'a', 3, 1)") }
         #expect(try file.captured() == 0)
     }
 
-    @Test func `a reference of two columns empties both, and the evicted row is a deletion`() throws
-    {
+    @Test func `a reference of two columns empties both, and the evicted row is a deletion`() throws {
         let file = try file(
             """
             CREATE TABLE node (a INTEGER, b TEXT, name TEXT UNIQUE, up_a INTEGER, up_b TEXT,
@@ -137,10 +122,9 @@ import TidemarkTestSupport
         )
     }
 
-    @Test(arguments: [false, true])
-    func `an app's trigger that replaces other rows meanwhile hides no eviction`(recursive: Bool)
-        throws
-    {
+    @Test(arguments: [false, true]) func `an app's trigger that replaces other rows meanwhile hides no eviction`(
+        recursive: Bool
+    ) throws {
         for moment in ["BEFORE", "AFTER"] {
             let file = try file(
                 """
@@ -156,8 +140,7 @@ import TidemarkTestSupport
             try file.write("REPLACE INTO t VALUES (9, 'a', NULL)")
             #expect(
                 try file.drain() == [
-                    "delete t 1", "delete t 3", #"update t 4 {"b":"a"}"#,
-                    #"create t 9 {"a":"a","b":null}"#,
+                    "delete t 1", "delete t 3", #"update t 4 {"b":"a"}"#, #"create t 9 {"a":"a","b":null}"#,
                 ]
             )
         }
@@ -169,9 +152,7 @@ import TidemarkTestSupport
         try file.write("DELETE FROM p WHERE id = 1")
         #expect(try file.drain() == ["delete p 1", #"update p 2 {"boss":null}"#])
         // The engine takes it in again, and deletes it again: neither is captured.
-        try file.write(
-            "UPDATE tidemark_state SET applying = 1; INSERT INTO p VALUES (1, 'a', NULL, 1)"
-        )
+        try file.write("UPDATE tidemark_state SET applying = 1; INSERT INTO p VALUES (1, 'a', NULL, 1)")
         try file.write("UPDATE tidemark_state SET applying = 0")
         try file.write("INSERT OR IGNORE INTO p VALUES (8, 'a', NULL, 9)")
         try file.write("UPDATE p SET id = 11 WHERE id = 1")
@@ -187,9 +168,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `notes that ignored inserts left behind make no later write read all of them`()
-        throws
-    {
+    @Test func `notes that ignored inserts left behind make no later write read all of them`() throws {
         let file = try file(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT UNIQUE, b TEXT)",
             rows: """
@@ -210,16 +189,14 @@ import TidemarkTestSupport
                 let body = try #require(trigger.split(separator: "BEGIN\n").last)
                 return try body.split(separator: ";").dropLast().flatMap { statement in
                     let text = statement.replacing(/\b(NEW|OLD)\."\w+"/, with: "?1")
-                    return try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN \(text)", arguments: [1])
-                        .map { $0["detail"] as String }
+                    return try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN \(text)", arguments: [1]).map {
+                        $0["detail"] as String
+                    }
                 }
             }
         }
         #expect(plans.contains { $0.contains("tidemark_noted_1_t") })
-        #expect(
-            plans.allSatisfy { !$0.hasPrefix("SCAN e") && !$0.hasPrefix("SCAN tidemark_ev") },
-            "\(plans)"
-        )
+        #expect(plans.allSatisfy { !$0.hasPrefix("SCAN e") && !$0.hasPrefix("SCAN tidemark_ev") }, "\(plans)")
     }
 
     // MARK: Any statements
@@ -256,16 +233,12 @@ import TidemarkTestSupport
     ]
 
     @Test(arguments: 0..<worlds.count, [false, true])
-    func `whatever statements run, what is captured is what became of the rows`(
-        world: Int,
-        recursive: Bool
-    ) throws {
+    func `whatever statements run, what is captured is what became of the rows`(world: Int, recursive: Bool) throws {
         var random = SeededGenerator(seed: UInt64(world * 2 + (recursive ? 1 : 0)))
         for round in 0..<30 {
             let file = try file(
                 Self.worlds[world],
-                rows:
-                    "INSERT OR IGNORE INTO t (id, a) VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)",
+                rows: "INSERT OR IGNORE INTO t (id, a) VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)",
                 recursive: recursive
             )
             var log: [String] = []
@@ -277,9 +250,7 @@ import TidemarkTestSupport
                     do {
                         try file.writeWithoutTransaction(sql)
                         log.append(sql)
-                    } catch let error as DatabaseError {
-                        log.append("\(sql) -- \(error.resultCode)")
-                    }
+                    } catch let error as DatabaseError { log.append("\(sql) -- \(error.resultCode)") }
                 }
                 let after = try Self.rows(file)
                 let captured = try file.changes()
@@ -294,13 +265,10 @@ import TidemarkTestSupport
 
     private static func statement(_ random: inout SeededGenerator, isText: Bool) -> String {
         let number = { (random: inout SeededGenerator) in Int.random(in: 1...6, using: &random) }
-        let or = ["", "OR REPLACE", "OR REPLACE", "OR IGNORE", "OR FAIL"][
-            Int.random(in: 0..<5, using: &random)
-        ]
+        let or = ["", "OR REPLACE", "OR REPLACE", "OR IGNORE", "OR FAIL"][Int.random(in: 0..<5, using: &random)]
         let id = { (random: inout SeededGenerator) -> String in
             let value = number(&random)
-            return isText
-                ? (Bool.random(using: &random) ? "'k\(value)'" : "'K\(value)'") : "\(value)"
+            return isText ? (Bool.random(using: &random) ? "'k\(value)'" : "'K\(value)'") : "\(value)"
         }
         let mine = id(&random)
         let other = id(&random)
@@ -309,13 +277,10 @@ import TidemarkTestSupport
         case 0, 1:
             return
                 "INSERT \(or) INTO t (id, a, up, pos) VALUES (\(mine), \(number(&random)), \(up), \(number(&random) % 3))"
-        case 2:
-            return
-                "INSERT INTO t (id, a) VALUES (\(mine), \(number(&random))) ON CONFLICT DO UPDATE SET a = a + 1"
+        case 2: return "INSERT INTO t (id, a) VALUES (\(mine), \(number(&random))) ON CONFLICT DO UPDATE SET a = a + 1"
         case 3: return "DELETE FROM t WHERE id = \(mine)"
         case 4: return "UPDATE \(or) t SET a = \(number(&random)) WHERE id = \(mine)"
-        case 5:
-            return "UPDATE \(or) t SET up = \(up), pos = \(number(&random) % 3) WHERE id = \(mine)"
+        case 5: return "UPDATE \(or) t SET up = \(up), pos = \(number(&random) % 3) WHERE id = \(mine)"
         case 6: return "UPDATE \(or) t SET id = \(other) WHERE id = \(mine)"
         default: return "UPDATE \(or) t SET a = a % 3, pos = pos + 1 WHERE a > \(number(&random))"
         }
@@ -331,9 +296,7 @@ import TidemarkTestSupport
                 db,
                 sql: "SELECT \(RowJSON.key(table)) AS key, \(RowJSON.object(columns)) AS row FROM t"
             )
-            return try Dictionary(
-                uniqueKeysWithValues: rows.map { ($0["key"], try members($0["row"])) }
-            )
+            return try Dictionary(uniqueKeysWithValues: rows.map { ($0["key"], try members($0["row"])) })
         }
     }
 
@@ -351,10 +314,8 @@ import TidemarkTestSupport
     }
 
     /// The rows after captured changes.
-    private static func applied(
-        _ changes: [Change],
-        to rows: [String: [String: String]]
-    ) -> [String: [String: String]] {
+    private static func applied(_ changes: [Change], to rows: [String: [String: String]]) -> [String: [String: String]]
+    {
         var rows = rows
         for change in changes {
             guard change.operation != "delete" else {
@@ -363,8 +324,7 @@ import TidemarkTestSupport
             }
             // A change of JSON that a query made.
             let values = (try? members(change.attributes ?? "{}")) ?? [:]
-            rows[change.key] = (change.operation == "create" ? [:] : rows[change.key] ?? [:])
-                .merging(values) { $1 }
+            rows[change.key] = (change.operation == "create" ? [:] : rows[change.key] ?? [:]).merging(values) { $1 }
         }
         return rows
     }

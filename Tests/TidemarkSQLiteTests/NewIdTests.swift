@@ -17,30 +17,22 @@ import TidemarkCore
     @Test func `A15: a plain insert draws its id from the reserved region`() throws {
         let file = try file()
         try file.write("INSERT INTO cities (name) VALUES ('Turku'), ('Umeå')")
-        let ids = try file.queue.read {
-            try Int64.fetchAll($0, sql: "SELECT id FROM cities WHERE id > 8 ORDER BY id")
-        }
+        let ids = try file.queue.read { try Int64.fetchAll($0, sql: "SELECT id FROM cities WHERE id > 8 ORDER BY id") }
         #expect(ids == [TemporaryID.reservedMin, TemporaryID.reservedMin + 1])
         #expect(ids.allSatisfy(TemporaryID.isTemporary))
     }
 
     @Test func `A15: a temporary id is not drawn twice after the file was reopened`() async throws {
         let file = try file()
-        try file.write(
-            "INSERT INTO cities (name) VALUES ('Turku'); DELETE FROM cities WHERE id > 8"
-        )
+        try file.write("INSERT INTO cities (name) VALUES ('Turku'); DELETE FROM cities WHERE id > 8")
         try file.close()
         try await SQLiteShell.run("INSERT INTO cities (name) VALUES ('Umeå')", on: file.path)
         let reopened = try DatabaseQueue(path: file.path)
-        let id = try await reopened.read {
-            try Int64.fetchOne($0, sql: "SELECT id FROM cities WHERE name = 'Umeå'")
-        }
+        let id = try await reopened.read { try Int64.fetchOne($0, sql: "SELECT id FROM cities WHERE name = 'Umeå'") }
         #expect(id == TemporaryID.reservedMin + 1)
     }
 
-    @Test(arguments: [
-        "INSERT INTO cities VALUES (NULL, 'Nowhere')", "UPDATE cities SET id = NULL WHERE id = '7'",
-    ])
+    @Test(arguments: ["INSERT INTO cities VALUES (NULL, 'Nowhere')", "UPDATE cities SET id = NULL WHERE id = '7'"])
     func `a record without its text key is refused where it is written`(statement: String) throws {
         let file = try file("TEXT PRIMARY KEY")
         let error = #expect(throws: DatabaseError.self) { try file.write(statement) }
@@ -82,29 +74,19 @@ import TidemarkCore
 
     @Test func `the shell is told what to write instead`() async throws {
         let file = try file()
-        let outcome = try await SQLiteShell.attempt(
-            "INSERT INTO cities VALUES (9, 'Turku')",
-            on: file.path
-        )
+        let outcome = try await SQLiteShell.attempt("INSERT INTO cities VALUES (9, 'Turku')", on: file.path)
         #expect(outcome.status != 0)
         #expect(outcome.errors.contains("leave id out, or write a negative one"))
     }
 
-    @Test func `a table without AUTOINCREMENT refuses a plain insert, and its advice works`() throws
-    {
+    @Test func `a table without AUTOINCREMENT refuses a plain insert, and its advice works`() throws {
         let file = try file("INTEGER PRIMARY KEY")
-        let error = #expect(throws: DatabaseError.self) {
-            try file.write("INSERT INTO cities (name) VALUES ('Turku')")
-        }
+        let error = #expect(throws: DatabaseError.self) { try file.write("INSERT INTO cities (name) VALUES ('Turku')") }
         let message = try #require(error?.message)
         let advice = try #require(message.split(separator: "for instance ").last)
         try file.write("INSERT INTO cities VALUES (\(advice), 'Turku')")
         try file.write("INSERT INTO cities VALUES (\(advice), 'Umeå')")
-        #expect(
-            try file.drain() == [
-                #"create cities -1 {"name":"Turku"}"#, #"create cities -2 {"name":"Umeå"}"#,
-            ]
-        )
+        #expect(try file.drain() == [#"create cities -1 {"name":"Turku"}"#, #"create cities -2 {"name":"Umeå"}"#])
     }
 
     @Test func `the advice is readable when names hold quotes`() throws {
@@ -112,9 +94,7 @@ import TidemarkCore
             #"CREATE TABLE "it's" ("the id" INTEGER PRIMARY KEY, name TEXT)"#,
             guardsNewIds: true
         )
-        let error = #expect(throws: DatabaseError.self) {
-            try file.write(#"INSERT INTO "it's" VALUES (5, 'x')"#)
-        }
+        let error = #expect(throws: DatabaseError.self) { try file.write(#"INSERT INTO "it's" VALUES (5, 'x')"#) }
         let message = try #require(error?.message)
         #expect(message.contains("a new record of it's"))
         let advice = try #require(message.split(separator: "for instance ").last)
@@ -140,14 +120,8 @@ import TidemarkCore
     @Test func `a known record may be replaced and upserted under its id`() throws {
         let file = try file()
         try file.write("REPLACE INTO cities VALUES (7, 'Kiel II')")
-        try file.write(
-            "INSERT INTO cities VALUES (8, '') ON CONFLICT (id) DO UPDATE SET name = 'Århus'"
-        )
-        #expect(
-            try file.drain() == [
-                #"update cities 7 {"name":"Kiel II"}"#, #"update cities 8 {"name":"Århus"}"#,
-            ]
-        )
+        try file.write("INSERT INTO cities VALUES (8, '') ON CONFLICT (id) DO UPDATE SET name = 'Århus'")
+        #expect(try file.drain() == [#"update cities 7 {"name":"Kiel II"}"#, #"update cities 8 {"name":"Århus"}"#])
     }
 
     @Test func `an ignored insert of a known id does not open the door for a new one`() throws {
@@ -158,9 +132,7 @@ import TidemarkCore
 
     @Test func `a key may be changed to a temporary one but not to the server's`() throws {
         let file = try file()
-        #expect(throws: DatabaseError.self) {
-            try file.write("UPDATE cities SET id = 9 WHERE id = 7")
-        }
+        #expect(throws: DatabaseError.self) { try file.write("UPDATE cities SET id = 9 WHERE id = 7") }
         try file.write("UPDATE cities SET id = -9 WHERE id = 7")
         #expect(try file.drain() == ["delete cities 7", #"create cities -9 {"name":"Kiel"}"#])
     }

@@ -12,8 +12,7 @@ import TidemarkCore
             CREATE TABLE items (id INTEGER PRIMARY KEY, list INTEGER NOT NULL REFERENCES lists ON DELETE \(action));
             CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT);
             """,
-            rows:
-                "INSERT INTO lists VALUES (1, 'L'), (2, 'M'); INSERT INTO items VALUES (10, 1), (11, 1)"
+            rows: "INSERT INTO lists VALUES (1, 'L'), (2, 'M'); INSERT INTO items VALUES (10, 1), (11, 1)"
         )
     }
 
@@ -31,9 +30,7 @@ import TidemarkCore
 
     @Test func `a parent and its child arrive in one set, the child's table first`() throws {
         let bench = try lists(onDelete: "NO ACTION")
-        try bench.apply(
-            #"{"items":{"create":[12],"attributes":{"12":{"list":3}}},"lists":{"create":[3]}}"#
-        )
+        try bench.apply(#"{"items":{"create":[12],"attributes":{"12":{"list":3}}},"lists":{"create":[3]}}"#)
         #expect(try bench.rows("SELECT id FROM items WHERE list = 3") == ["12"])
     }
 
@@ -47,9 +44,7 @@ import TidemarkCore
         let bench = try lists(onDelete: "NO ACTION")
         let broken = try bench.queue.writeWithoutTransaction { db in
             try EngineConnection.prepare(db, schema: bench.schema)
-            try db.execute(
-                sql: "BEGIN; PRAGMA defer_foreign_keys = ON; DELETE FROM lists WHERE id = 1"
-            )
+            try db.execute(sql: "BEGIN; PRAGMA defer_foreign_keys = ON; DELETE FROM lists WHERE id = 1")
             let check = ForeignKeyCheck(db, schema: bench.schema)
             #expect(check.hasUnresolved)
             let broken = try check.all()
@@ -125,19 +120,12 @@ import TidemarkCore
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b)",
             rows: "INSERT INTO t VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')"
         )
-        try bench.apply(
-            #"{"t":{"update":[1,2],"attributes":{"1":{"a":null},"2":{"b":"new"}}}}"#
-        )
-        #expect(
-            try bench.rows("SELECT quote(a), quote(b) FROM t") == ["NULL 'b1'", "'a2' 'new'"]
-        )
+        try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"a":null},"2":{"b":"new"}}}}"#)
+        #expect(try bench.rows("SELECT quote(a), quote(b) FROM t") == ["NULL 'b1'", "'a2' 'new'"])
     }
 
     @Test func `updates that find no record are counted`() throws {
-        let bench = try StagingBench(
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, a)",
-            rows: "INSERT INTO t VALUES (1, 0)"
-        )
+        let bench = try StagingBench("CREATE TABLE t (id INTEGER PRIMARY KEY, a)", rows: "INSERT INTO t VALUES (1, 0)")
         _ = try bench.stage(#"[{"t":{"update":[1,2],"attributes":{"1":{"a":1},"2":{"a":2}}}}]"#)
         let unmatched = try bench.queue.write {
             try RecordWriter($0, schema: bench.schema, existing: .refuse).write(ord: 0)
@@ -147,25 +135,16 @@ import TidemarkCore
 
     @Test func `a table of a hundred columns is written whole`() throws {
         let names = (1...100).map { "c\($0)" }
-        let bench = try StagingBench(
-            "CREATE TABLE wide (id INTEGER PRIMARY KEY, \(names.joined(separator: ", ")))"
-        )
+        let bench = try StagingBench("CREATE TABLE wide (id INTEGER PRIMARY KEY, \(names.joined(separator: ", ")))")
         let first = names.map { #""\#($0)":"\#($0)""# }.joined(separator: ",")
-        try bench.apply(
-            #"{"wide":{"create":[1,2],"attributes":{"1":{\#(first)},"2":{"c7":7}}}}"#
-        )
-        #expect(
-            try bench.rows("SELECT \(names.joined(separator: "||")) FROM wide WHERE id = 1") == [
-                names.joined()
-            ]
-        )
+        try bench.apply(#"{"wide":{"create":[1,2],"attributes":{"1":{\#(first)},"2":{"c7":7}}}}"#)
+        #expect(try bench.rows("SELECT \(names.joined(separator: "||")) FROM wide WHERE id = 1") == [names.joined()])
         #expect(try bench.rows("SELECT c7, quote(c8) FROM wide WHERE id = 2") == ["7 NULL"])
     }
 
-    @Test(arguments: ["", "WITHOUT ROWID"])
-    func `composite keys are created, updated and deleted by all their parts`(options: String)
-        throws
-    {
+    @Test(arguments: ["", "WITHOUT ROWID"]) func `composite keys are created, updated and deleted by all their parts`(
+        options: String
+    ) throws {
         let bench = try StagingBench(
             "CREATE TABLE m (a INTEGER, b TEXT, v, PRIMARY KEY (a, b)) \(options)",
             rows: "INSERT INTO m VALUES (1, 'x', 0), (1, 'y', 0), (2, 'x', 0)"

@@ -18,21 +18,19 @@ import TidemarkCore
     private func people() throws -> StagingBench {
         try StagingBench(
             Self.people,
-            rows:
-                "INSERT INTO people VALUES (1, 'a', 10, 'A'), (2, 'b', 20, 'B'), (3, 'c', 30, 'C')"
+            rows: "INSERT INTO people VALUES (1, 'a', 10, 'A'), (2, 'b', 20, 'B'), (3, 'c', 30, 'C')"
         )
     }
 
-    @Test(arguments: [RecordWriter.Existing.refuse, .overwrite])
-    func `two people swap their badges`(existing: RecordWriter.Existing) throws {
+    @Test(arguments: [RecordWriter.Existing.refuse, .overwrite]) func `two people swap their badges`(
+        existing: RecordWriter.Existing
+    ) throws {
         let bench = try people()
         try bench.apply(
             #"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":10}}}}"#,
             existing: existing
         )
-        #expect(
-            try bench.rows("SELECT id, badge FROM people ORDER BY id") == ["1 20", "2 10", "3 30"]
-        )
+        #expect(try bench.rows("SELECT id, badge FROM people ORDER BY id") == ["1 20", "2 10", "3 30"])
     }
 
     @Test func `three people pass their mail addresses round`() throws {
@@ -43,9 +41,7 @@ import TidemarkCore
                 "1":{"email":"b"},"2":{"email":"c"},"3":{"email":"a"}}}}
             """
         )
-        #expect(
-            try bench.rows("SELECT id, email, name FROM people") == ["1 b A", "2 c B", "3 a C"]
-        )
+        #expect(try bench.rows("SELECT id, email, name FROM people") == ["1 b A", "2 c B", "3 a C"])
     }
 
     @Test func `one passes on what another gives up, in two columns at once`() throws {
@@ -56,11 +52,7 @@ import TidemarkCore
                 "1":{"email":"new","badge":20},"2":{"email":"a","badge":40}}}}
             """
         )
-        #expect(
-            try bench.rows("SELECT id, email, badge FROM people") == [
-                "1 new 20", "2 a 40", "3 c 30",
-            ]
-        )
+        #expect(try bench.rows("SELECT id, email, badge FROM people") == ["1 new 20", "2 a 40", "3 c 30"])
     }
 
     @Test func `a newcomer takes over the address of one who is deleted`() throws {
@@ -71,8 +63,7 @@ import TidemarkCore
             """
         )
         #expect(
-            try bench.rows("SELECT id, email, badge, name FROM people")
-                == ["1 a 10 A", "3 c 30 C", "9 b 20 nobody"]
+            try bench.rows("SELECT id, email, badge, name FROM people") == ["1 a 10 A", "3 c 30 C", "9 b 20 nobody"]
         )
     }
 
@@ -99,9 +90,7 @@ import TidemarkCore
     @Test func `a value that two records want at the end is refused`() throws {
         let bench = try people()
         let error = #expect(throws: DatabaseError.self) {
-            try bench.apply(
-                #"{"people":{"update":[1,2],"attributes":{"1":{"badge":50},"2":{"badge":50}}}}"#
-            )
+            try bench.apply(#"{"people":{"update":[1,2],"attributes":{"1":{"badge":50},"2":{"badge":50}}}}"#)
         }
         #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE)
         #expect(try bench.rows("SELECT badge FROM people") == ["10", "20", "30"])
@@ -110,9 +99,7 @@ import TidemarkCore
     @Test func `parking suspends a CHECK for its own values and not for those that stay`() throws {
         let bench = try people()
         let error = #expect(throws: DatabaseError.self) {
-            try bench.apply(
-                #"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":-1}}}}"#
-            )
+            try bench.apply(#"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":-1}}}}"#)
         }
         #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_CHECK)
         #expect(try bench.rows("PRAGMA ignore_check_constraints") == ["0"])
@@ -125,25 +112,18 @@ import TidemarkCore
             rows: "INSERT INTO t VALUES (1, 100), (2, 200)"
         )
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":200},"2":{"v":100}}}}"#)
-        #expect(
-            try bench.rows("SELECT id, CAST(v AS INTEGER) FROM t") == ["1 200", "2 100"]
-        )
+        #expect(try bench.rows("SELECT id, CAST(v AS INTEGER) FROM t") == ["1 200", "2 100"])
     }
 
-    @Test(arguments: ["INTEGER", "REAL", "TEXT", "BLOB", "INT", "ANY"])
-    func `a swap works in a STRICT table`(type: String) throws {
+    @Test(arguments: ["INTEGER", "REAL", "TEXT", "BLOB", "INT", "ANY"]) func `a swap works in a STRICT table`(
+        type: String
+    ) throws {
         let literal = ["TEXT": #""x""#, "BLOB": #"{"$blob":"AA=="}"#][type] ?? "1"
         let other = ["TEXT": #""y""#, "BLOB": #"{"$blob":"AQ=="}"#][type] ?? "2"
-        let bench = try StagingBench(
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE) STRICT"
-        )
-        try bench.apply(
-            #"{"t":{"create":[1,2],"attributes":{"1":{"v":\#(literal)},"2":{"v":\#(other)}}}}"#
-        )
+        let bench = try StagingBench("CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE) STRICT")
+        try bench.apply(#"{"t":{"create":[1,2],"attributes":{"1":{"v":\#(literal)},"2":{"v":\#(other)}}}}"#)
         let before = try bench.rows("SELECT quote(v) FROM t ORDER BY id")
-        try bench.apply(
-            #"{"t":{"update":[1,2],"attributes":{"1":{"v":\#(other)},"2":{"v":\#(literal)}}}}"#
-        )
+        try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":\#(other)},"2":{"v":\#(literal)}}}}"#)
         #expect(try bench.rows("SELECT quote(v) FROM t ORDER BY id") == before.reversed())
     }
 
@@ -181,11 +161,9 @@ import TidemarkCore
         (", slug TEXT AS (json_extract(body, '$.slug')) UNIQUE", ""),
         (", slug TEXT AS (body ->> 'slug') STORED UNIQUE, CHECK (json_valid(body))", ""),
         (", CHECK (body ->> 'slug' > '')", "CREATE UNIQUE INDEX i ON doc (body ->> 'slug')"),
-    ])
-    func `documents change, and pass on the unique value that their JSON makes`(
-        columns: String,
-        index: String
-    ) throws {
+    ]) func `documents change, and pass on the unique value that their JSON makes`(columns: String, index: String)
+        throws
+    {
         let bench = try documents(columns, index)
         try bench.apply(Self.slugsAreSwapped)
         #expect(try bench.rows(Self.slugs) == ["1 b", "2 a", "3 c"])
@@ -198,11 +176,7 @@ import TidemarkCore
     @Test(arguments: [
         (", slug TEXT AS (body ->> 'slug') NOT NULL UNIQUE", ""),
         ("", "CREATE UNIQUE INDEX i ON doc (substr(body, 10, 1))"),
-    ])
-    func `documents change where no other text makes a unique value`(
-        columns: String,
-        index: String
-    ) throws {
+    ]) func `documents change where no other text makes a unique value`(columns: String, index: String) throws {
         let bench = try documents(columns, index)
         try bench.apply(Self.slugsAreNew)
         #expect(try bench.rows(Self.slugs) == ["1 d", "2 e", "3 c"])
@@ -243,28 +217,21 @@ import TidemarkCore
     }
 
     @Test(arguments: ["REPLACE", "IGNORE", "ROLLBACK"])
-    func `rule 22: what the table does about clashes takes no row of somebody else's along`(
-        clause: String
-    ) throws {
+    func `rule 22: what the table does about clashes takes no row of somebody else's along`(clause: String) throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE ON CONFLICT \(clause))",
             rows: "INSERT INTO t VALUES (1, 'work')"
         )
         for existing in [RecordWriter.Existing.refuse, .overwrite] {
             #expect(throws: DatabaseError.self) {
-                try bench.apply(
-                    #"{"t":{"create":[-1],"attributes":{"-1":{"v":"work"}}}}"#,
-                    existing: existing
-                )
+                try bench.apply(#"{"t":{"create":[-1],"attributes":{"-1":{"v":"work"}}}}"#, existing: existing)
             }
         }
         #expect(try bench.rows("SELECT * FROM t") == ["1 work"])
     }
 
     @Test(arguments: [RecordWriter.Existing.refuse, .overwrite])
-    func `the one address that counts changes, whichever comes first`(
-        existing: RecordWriter.Existing
-    ) throws {
+    func `the one address that counts changes, whichever comes first`(existing: RecordWriter.Existing) throws {
         for (old, new) in [(1, 2), (2, 1)] {
             let bench = try StagingBench(
                 """
@@ -274,17 +241,13 @@ import TidemarkCore
                 rows: "INSERT INTO t VALUES (\(old), 7, 1), (\(new), 7, 0)"
             )
             let attributes = #"{"\#(old)":{"counts":0},"\#(new)":{"counts":1}}"#
-            try bench.apply(
-                #"{"t":{"update":[1,2],"attributes":\#(attributes)}}"#,
-                existing: existing
-            )
+            try bench.apply(#"{"t":{"update":[1,2],"attributes":\#(attributes)}}"#, existing: existing)
             #expect(try bench.rows("SELECT id, person FROM t WHERE counts") == ["\(new) 7"])
             #expect(try bench.rows("SELECT count(*) FROM t WHERE person = 7") == ["2"])
         }
     }
 
-    @Test(arguments: [(1, 2), (2, 1)])
-    func `the same where the name counts in any letters, whichever comes first`(
+    @Test(arguments: [(1, 2), (2, 1)]) func `the same where the name counts in any letters, whichever comes first`(
         old: Int,
         new: Int
     ) throws {
@@ -295,16 +258,12 @@ import TidemarkCore
             """,
             rows: "INSERT INTO t VALUES (\(old), 'a', NULL), (\(new), 'A', 'once')"
         )
-        try bench.apply(
-            #"{"t":{"update":[1,2],"attributes":{"\#(old)":{"gone":"now"},"\#(new)":{"gone":null}}}}"#
-        )
+        try bench.apply(#"{"t":{"update":[1,2],"attributes":{"\#(old)":{"gone":"now"},"\#(new)":{"gone":null}}}}"#)
         #expect(try bench.rows("SELECT mail FROM t WHERE gone IS NULL") == ["A"])
         #expect(try bench.rows("SELECT mail FROM t WHERE gone = 'now'") == ["a"])
     }
 
-    @Test func `an update that no partial index is about parks nothing, and no trigger minds`()
-        throws
-    {
+    @Test func `an update that no partial index is about parks nothing, and no trigger minds`() throws {
         let bench = try StagingBench(
             """
             CREATE TABLE t (id INTEGER PRIMARY KEY, code TEXT, gone TEXT, qty INTEGER NOT NULL);
@@ -314,15 +273,11 @@ import TidemarkCore
             """,
             rows: "INSERT INTO t VALUES (1, 'a', NULL, 1), (2, 'b', NULL, 2)"
         )
-        try bench.apply(
-            #"{"t":{"update":[1,2],"attributes":{"1":{"qty":10},"2":{"qty":20}}}}"#
-        )
+        try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"qty":10},"2":{"qty":20}}}}"#)
         #expect(try bench.rows("SELECT code, qty FROM t") == ["a 10", "b 20"])
     }
 
-    @Test func `who comes back takes the name of one that is put away in the same change set`()
-        throws
-    {
+    @Test func `who comes back takes the name of one that is put away in the same change set`() throws {
         let bench = try StagingBench(
             """
             CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT, gone TEXT);
@@ -356,9 +311,7 @@ import TidemarkCore
             """,
             rows: "INSERT INTO seats VALUES (1), (2); INSERT INTO guests VALUES (7, 1), (8, 2)"
         )
-        try bench.apply(
-            #"{"guests":{"update":[7,8],"attributes":{"7":{"seat":2},"8":{"seat":1}}}}"#
-        )
+        try bench.apply(#"{"guests":{"update":[7,8],"attributes":{"7":{"seat":2},"8":{"seat":1}}}}"#)
         #expect(try bench.rows("SELECT * FROM guests") == ["7 2", "8 1"])
     }
 }

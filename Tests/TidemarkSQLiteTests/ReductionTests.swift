@@ -30,8 +30,7 @@ import TidemarkCore
         #expect(changes.first?.before == #"{"a":"x","b":"y"}"#)
     }
 
-    @Test func `B5: a created record that was edited is one creation with the last values`() throws
-    {
+    @Test func `B5: a created record that was edited is one creation with the last values`() throws {
         let file = try file()
         try file.write("INSERT INTO t VALUES (5, 1, 2); UPDATE t SET b = 9 WHERE id = 5")
         let changes = try file.changes()
@@ -97,9 +96,7 @@ import TidemarkCore
 
     // MARK: What SQLite calls equal and we do not
 
-    @Test func `keys that move between what SQLite calls equal hide no other record's edits`()
-        throws
-    {
+    @Test func `keys that move between what SQLite calls equal hide no other record's edits`() throws {
         let file = try CapturedFile(
             "CREATE TABLE t (k NOT NULL PRIMARY KEY, a) WITHOUT ROWID",
             rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'z')"
@@ -115,14 +112,11 @@ import TidemarkCore
         #expect(try file.drain() == [#"update t 1 {"a":"X"}"#])
     }
 
-    @Test(
-        arguments: [
-            ("1", "1.0", "1.0"), ("1.0", "1", "1"), ("'1'", "1", "1"), ("''", "NULL", "null"),
-            ("x''", "''", #""""#), ("x'61'", "'a'", #""a""#), ("'a'", "'a '", #""a ""#),
-            ("0.0", "-0.0", "-0.0"), ("1e400", "-1e400", #"{"$real":"-Infinity"}"#),
-        ]
-    )
-    func `a change of type alone is a change`(old: String, new: String, json: String) throws {
+    @Test(arguments: [
+        ("1", "1.0", "1.0"), ("1.0", "1", "1"), ("'1'", "1", "1"), ("''", "NULL", "null"), ("x''", "''", #""""#),
+        ("x'61'", "'a'", #""a""#), ("'a'", "'a '", #""a ""#), ("0.0", "-0.0", "-0.0"),
+        ("1e400", "-1e400", #"{"$real":"-Infinity"}"#),
+    ]) func `a change of type alone is a change`(old: String, new: String, json: String) throws {
         let file = try file()
         try file.write("UPDATE t SET a = \(old)")
         _ = try file.drain()
@@ -139,8 +133,7 @@ import TidemarkCore
         #expect(try file.drain() == [])
     }
 
-    @Test func `A10: what a savepoint took back is not captured, what stands around it is`() throws
-    {
+    @Test func `A10: what a savepoint took back is not captured, what stands around it is`() throws {
         let file = try file()
         try file.writeWithoutTransaction(
             """
@@ -155,9 +148,7 @@ import TidemarkCore
             COMMIT;
             """
         )
-        #expect(
-            try file.drain() == [#"update t 1 {"a":1}"#, #"create t 8 {"a":8,"b":8}"#]
-        )
+        #expect(try file.drain() == [#"update t 1 {"a":1}"#, #"create t 8 {"a":8,"b":8}"#])
     }
 
     @Test func `A10: a statement that fails half way captures none of its rows`() throws {

@@ -10,14 +10,11 @@ import TidemarkCore
         do {
             _ = try SchemaIntrospection(db).validated()
             return []
-        } catch let error as UnsyncableSchema {
-            return error.problems
-        }
+        } catch let error as UnsyncableSchema { return error.problems }
     }
 
     /// Runs every cure as it was printed, and expects nothing to be left.
-    @discardableResult
-    private func cure(_ sql: String) throws -> DatabaseQueue {
+    @discardableResult private func cure(_ sql: String) throws -> DatabaseQueue {
         let queue = try DatabaseQueue()
         try queue.writeWithoutTransaction { db in
             try db.execute(sql: sql)
@@ -38,17 +35,13 @@ import TidemarkCore
             INSERT INTO log (at, note) VALUES ('a', 1), ('b', NULL);
             """
         )
-        let rows = try queue.read {
-            try String.fetchAll($0, sql: "SELECT id || at || coalesce(note, '-') FROM log")
-        }
+        let rows = try queue.read { try String.fetchAll($0, sql: "SELECT id || at || coalesce(note, '-') FROM log") }
         #expect(rows == ["1a1", "2b-"])
     }
 
     @Test func `a table without a key that has an id already gets another name for it`() throws {
         let queue = try cure("CREATE TABLE log (id TEXT, row_id TEXT)")
-        #expect(
-            try queue.read { try SchemaIntrospection($0).tables.first?.key } == ["tidemark_id"]
-        )
+        #expect(try queue.read { try SchemaIntrospection($0).tables.first?.key } == ["tidemark_id"])
     }
 
     @Test func `the cure keeps indexes, and children that refer to the table`() throws {
@@ -92,9 +85,7 @@ import TidemarkCore
         )
     }
 
-    @Test func `everything that is wrong is told at once, and the cures work in their order`()
-        throws
-    {
+    @Test func `everything that is wrong is told at once, and the cures work in their order`() throws {
         let queue = try cure(
             """
             CREATE TABLE types (a, revision, code);
@@ -116,10 +107,7 @@ import TidemarkCore
             )
             return try problems(db)
         }
-        #expect(
-            Set(found.map { "\($0.table).\($0.column ?? "")" })
-                == ["log.", "after.", "after.revision", "c.p"]
-        )
+        #expect(Set(found.map { "\($0.table).\($0.column ?? "")" }) == ["log.", "after.", "after.revision", "c.p"])
         #expect(found.allSatisfy { !$0.reason.isEmpty && !$0.cure.isEmpty })
     }
 
@@ -134,9 +122,7 @@ import TidemarkCore
 
     @Test func `the widest table that is allowed is captured`() throws {
         let names = (1...899).map { "c\($0)" }
-        let file = try CapturedFile(
-            "CREATE TABLE wide (id INTEGER PRIMARY KEY, \(names.joined(separator: ", ")))"
-        )
+        let file = try CapturedFile("CREATE TABLE wide (id INTEGER PRIMARY KEY, \(names.joined(separator: ", ")))")
         try file.write("INSERT INTO wide (id, c899) VALUES (1, 'end')")
         _ = try file.drain()
         try file.write("UPDATE wide SET c1 = 'start', c899 = NULL")

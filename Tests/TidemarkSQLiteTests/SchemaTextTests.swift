@@ -7,9 +7,7 @@ import TidemarkCore
 
 /// A server's schema runs on a device: nothing but tables and indexes may come through.
 @Suite struct SchemaTextTests {
-    private func schema(_ sql: String, policies: [String: ConflictPolicy] = [:]) throws
-        -> SyncSchema
-    {
+    private func schema(_ sql: String, policies: [String: ConflictPolicy] = [:]) throws -> SyncSchema {
         try DatabaseQueue().write { db in
             try db.execute(sql: sql)
             return try SchemaIntrospection(db).validated(policies: policies)
@@ -42,8 +40,9 @@ import TidemarkCore
         #expect(try SchemaText.decode(SchemaText.encode(schema)) == schema)
     }
 
-    @Test(arguments: ["attachments", "attach", "detachments"])
-    func `a table of attachments is a table like any other`(name: String) throws {
+    @Test(arguments: ["attachments", "attach", "detachments"]) func `a table of attachments is a table like any other`(
+        name: String
+    ) throws {
         let schema = try schema(
             "CREATE TABLE \(SQLText.name(name)) (id INTEGER PRIMARY KEY, attached_to TEXT DEFAULT 'ATTACH')"
         )
@@ -60,20 +59,16 @@ import TidemarkCore
         #expect(try SchemaText.decode(SchemaText.encode(schema)) == schema)
     }
 
-    @Test(
-        arguments: [
-            "ATTACH 'FILE' AS x", "aTtAcH 'FILE' AS x; CREATE TABLE x.t (id INTEGER PRIMARY KEY)",
-            "COMMIT; ATTACH 'FILE' AS x; BEGIN", "VACUUM INTO 'FILE'",
-            "COMMIT; VACUUM INTO 'FILE'; BEGIN",
-            "CREATE TABLE t (id INTEGER PRIMARY KEY); COMMIT; VACUUM INTO 'FILE'; BEGIN",
-            "CREATE VIRTUAL TABLE t USING fts5(a)", "CREATE VIEW t AS SELECT 1",
-            "CREATE TEMP TABLE t (id INTEGER PRIMARY KEY)", "PRAGMA user_version = 5",
-            "SELECT load_extension('FILE')", "INSERT INTO sqlite_master VALUES (1, 2, 3, 4, 5)",
-            "CREATE TRIGGER t AFTER INSERT ON u BEGIN DELETE FROM u; END", "", "-- nothing",
-            "CREATE TABLE t AS WITH RECURSIVE c AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) FROM c",
-        ]
-    )
-    func `a statement that does more than make a table is refused`(statement: String) throws {
+    @Test(arguments: [
+        "ATTACH 'FILE' AS x", "aTtAcH 'FILE' AS x; CREATE TABLE x.t (id INTEGER PRIMARY KEY)",
+        "COMMIT; ATTACH 'FILE' AS x; BEGIN", "VACUUM INTO 'FILE'", "COMMIT; VACUUM INTO 'FILE'; BEGIN",
+        "CREATE TABLE t (id INTEGER PRIMARY KEY); COMMIT; VACUUM INTO 'FILE'; BEGIN",
+        "CREATE VIRTUAL TABLE t USING fts5(a)", "CREATE VIEW t AS SELECT 1",
+        "CREATE TEMP TABLE t (id INTEGER PRIMARY KEY)", "PRAGMA user_version = 5", "SELECT load_extension('FILE')",
+        "INSERT INTO sqlite_master VALUES (1, 2, 3, 4, 5)",
+        "CREATE TRIGGER t AFTER INSERT ON u BEGIN DELETE FROM u; END", "", "-- nothing",
+        "CREATE TABLE t AS WITH RECURSIVE c AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) FROM c",
+    ]) func `a statement that does more than make a table is refused`(statement: String) throws {
         let folder = try ScratchFolder()
         let path = folder.path("planted.sqlite")
         let json = try forged([statement.replacingOccurrences(of: "FILE", with: path)])
@@ -83,14 +78,12 @@ import TidemarkCore
 
     @Test func `a trigger or a view behind a table does not come through`() throws {
         for tail in [
-            "CREATE TRIGGER x AFTER INSERT ON t BEGIN DELETE FROM t; END",
-            "CREATE VIEW v AS SELECT * FROM t", "DROP TABLE t",
+            "CREATE TRIGGER x AFTER INSERT ON t BEGIN DELETE FROM t; END", "CREATE VIEW v AS SELECT * FROM t",
+            "DROP TABLE t",
         ] {
             let table = "CREATE TABLE t (id INTEGER PRIMARY KEY)"
             #expect(throws: (any Error).self) { try SchemaText.decode(forged([table, tail])) }
-            #expect(throws: (any Error).self) {
-                try SchemaText.decode(forged(["\(table); \(tail)"]))
-            }
+            #expect(throws: (any Error).self) { try SchemaText.decode(forged(["\(table); \(tail)"])) }
         }
     }
 
@@ -101,8 +94,10 @@ import TidemarkCore
     }
 
     @Test func `a policy of a newer server falls back to the default`() throws {
-        let json = try forged(["CREATE TABLE t (id INTEGER PRIMARY KEY)"])
-            .replacingOccurrences(of: "reject", with: "ofTheFuture")
+        let json = try forged(["CREATE TABLE t (id INTEGER PRIMARY KEY)"]).replacingOccurrences(
+            of: "reject",
+            with: "ofTheFuture"
+        )
         #expect(try SchemaText.decode(json).policy(of: "t") == .reject)
     }
 }

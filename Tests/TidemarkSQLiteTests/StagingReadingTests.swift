@@ -30,8 +30,7 @@ import TidemarkCore
             staged == [
                 #"0 create members [-10,"Anna"] person='Anna' role='left' team=-10"#,
                 "0 create teams -10 id=-10 name='Kiel'", "0 delete teams 8 id=8",
-                "0 update teams 7 since 355 founded=1904 id=7",
-                "1 update teams -10 founded=NULL id=-10",
+                "0 update teams 7 since 355 founded=1904 id=7", "1 update teams -10 founded=NULL id=-10",
             ]
         )
     }
@@ -50,36 +49,27 @@ import TidemarkCore
         #expect(try bench.stage(tight).count == 2)
     }
 
-    @Test(
-        arguments: [
-            (#""a\u0000b""#, "text 610062"), (#""\u0000""#, "text 00"),
-            (#""\ud83d\ude00""#, "text F09F9880"), (#""\uD83D\uDE00\u00e9""#, "text F09F9880C3A9"),
-            (#""\"\\\/\b\f\n\r\t""#, "text 225C2F080C0A0D09"), (#""\\u0041""#, "text 5C7530303431"),
-            (#""😀""#, "text F09F9880"), (#""""#, "text "), ("null", "null "),
-            ("true", "integer 31"), ("false", "integer 30"), ("1", "integer 31"),
-            ("1.0", "real 312E30"), ("1e0", "real 312E30"), ("-0", "integer 30"),
-            ("9223372036854775807", "integer 39323233333732303336383534373735383037"),
-            (#"{"$blob":""}"#, "blob "), (#"{"$blob":"AP8="}"#, "blob 00FF"),
-            (#"{"$text":"YQBi"}"#, "text 610062"), (#"{ "$text" : "/0E=" }"#, "text FF41"),
-            (#"{"$real":"Infinity"}"#, "real 496E66"), (#"{"$real":"-Infinity"}"#, "real 2D496E66"),
-        ]
-    )
-    func `a value is read exactly`(json: String, stored: String) throws {
+    @Test(arguments: [
+        (#""a\u0000b""#, "text 610062"), (#""\u0000""#, "text 00"), (#""\ud83d\ude00""#, "text F09F9880"),
+        (#""\uD83D\uDE00\u00e9""#, "text F09F9880C3A9"), (#""\"\\\/\b\f\n\r\t""#, "text 225C2F080C0A0D09"),
+        (#""\\u0041""#, "text 5C7530303431"), (#""😀""#, "text F09F9880"), (#""""#, "text "), ("null", "null "),
+        ("true", "integer 31"), ("false", "integer 30"), ("1", "integer 31"), ("1.0", "real 312E30"),
+        ("1e0", "real 312E30"), ("-0", "integer 30"),
+        ("9223372036854775807", "integer 39323233333732303336383534373735383037"), (#"{"$blob":""}"#, "blob "),
+        (#"{"$blob":"AP8="}"#, "blob 00FF"), (#"{"$text":"YQBi"}"#, "text 610062"),
+        (#"{ "$text" : "/0E=" }"#, "text FF41"), (#"{"$real":"Infinity"}"#, "real 496E66"),
+        (#"{"$real":"-Infinity"}"#, "real 2D496E66"),
+    ]) func `a value is read exactly`(json: String, stored: String) throws {
         let bench = try bench()
         try bench.apply(#"{"teams":{"create":[-1],"attributes":{"-1":{"name":\#(json)}}}}"#)
-        #expect(
-            try bench.rows("SELECT typeof(name) || ' ' || hex(CAST(name AS BLOB)) FROM teams")
-                == [stored]
-        )
+        #expect(try bench.rows("SELECT typeof(name) || ' ' || hex(CAST(name AS BLOB)) FROM teams") == [stored])
     }
 
     @Test func `an escape in one string leaves the others exact`() throws {
         let staged = try bench().stage(
             #"[{"teams":{"create":[-1,-2],"attributes":{"-1":{"name":"\u00e9"},"-2":{"name":"\\"}}}}]"#
         )
-        #expect(
-            staged == ["0 create teams -1 id=-1 name='é'", #"0 create teams -2 id=-2 name='\'"#]
-        )
+        #expect(staged == ["0 create teams -1 id=-1 name='é'", #"0 create teams -2 id=-2 name='\'"#])
     }
 
     @Test func `a name may be escaped where plain letters would not do`() throws {
@@ -94,9 +84,7 @@ import TidemarkCore
     func `any text is a key of a text table`(key: String) throws {
         let json = ChangeSetJSON.quote(key)
         let bench = try bench()
-        try bench.apply(
-            #"{"tags":{"create":[\#(json)],"attributes":{\#(json):{"colour":"red"}}}}"#
-        )
+        try bench.apply(#"{"tags":{"create":[\#(json)],"attributes":{\#(json):{"colour":"red"}}}}"#)
         #expect(try bench.rows("SELECT name || '|' || colour FROM tags") == ["\(key)|red"])
     }
 

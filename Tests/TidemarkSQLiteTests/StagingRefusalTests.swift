@@ -42,18 +42,8 @@ import TidemarkCore
     }
 
     private static let duplicates: [Refused] = [
-        Refused(
-            "a table twice",
-            #"[{"teams":{},"teams":{}}]"#,
-            .duplicateName,
-            set: 0
-        ),
-        Refused(
-            "an id twice",
-            #"[{},{"id":"a","id":"b"}]"#,
-            .duplicateName,
-            set: 1
-        ),
+        Refused("a table twice", #"[{"teams":{},"teams":{}}]"#, .duplicateName, set: 0),
+        Refused("an id twice", #"[{},{"id":"a","id":"b"}]"#, .duplicateName, set: 1),
         Refused(
             "an operation twice",
             #"[{"teams":{"create":[-1],"create":[-2]}}]"#,
@@ -69,19 +59,8 @@ import TidemarkCore
             table: "teams",
             key: "-1"
         ),
-        Refused(
-            "a column twice",
-            attributes(#""name":1,"name":2"#),
-            .duplicateName,
-            set: 1,
-            table: "teams",
-            key: "-1"
-        ),
-        Refused(
-            "a column twice, once escaped",
-            attributes(#""name":1,"n\u0061me":2"#),
-            .malformedRequest
-        ),
+        Refused("a column twice", attributes(#""name":1,"name":2"#), .duplicateName, set: 1, table: "teams", key: "-1"),
+        Refused("a column twice, once escaped", attributes(#""name":1,"n\u0061me":2"#), .malformedRequest),
         Refused(
             "a revision twice",
             attributes(#""revision":1,"revision":2"#),
@@ -110,31 +89,19 @@ import TidemarkCore
     ]
 
     private static let names: [Refused] = [
-        Refused(
-            "a revision spelled with an escape",
-            attributes(#""name":1,"revis\u0069on":5"#),
-            .malformedRequest
-        ),
+        Refused("a revision spelled with an escape", attributes(#""name":1,"revis\u0069on":5"#), .malformedRequest),
         Refused(
             "attributes spelled with an escape",
             #"[{"teams":{"create":[-1],"attribut\u0065s":{"-1":{"name":1}}}}]"#,
             .malformedRequest
-        ),
-        Refused("an unknown table", #"[{"team":{}}]"#, .unknownTable, set: 0, table: "team"),
+        ), Refused("an unknown table", #"[{"team":{}}]"#, .unknownTable, set: 0, table: "team"),
         Refused(
             "a table of the bookkeeping",
             #"[{"tidemark_capture":{"delete":[1]}}]"#,
             .unknownTable,
             set: 0,
             table: "tidemark_capture"
-        ),
-        Refused(
-            "a table spelled in other case",
-            #"[{"Teams":{}}]"#,
-            .unknownTable,
-            set: 0,
-            table: "Teams"
-        ),
+        ), Refused("a table spelled in other case", #"[{"Teams":{}}]"#, .unknownTable, set: 0, table: "Teams"),
         Refused(
             "types with a table that is not there",
             #"[{"types":["teams","tags"],"teams":{}}]"#,
@@ -177,14 +144,7 @@ import TidemarkCore
             table: "teams",
             key: "-1",
             column: #"name" = 1; --"#
-        ),
-        Refused(
-            "an unknown operation",
-            #"[{"teams":{"upsert":[1]}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams"
-        ),
+        ), Refused("an unknown operation", #"[{"teams":{"upsert":[1]}}]"#, .malformedRequest, set: 0, table: "teams"),
     ]
 
     private static let keys: [Refused] = [
@@ -203,14 +163,7 @@ import TidemarkCore
             set: 0,
             table: "teams",
             key: "1.0"
-        ),
-        Refused(
-            "NULL for a key",
-            #"[{"teams":{"delete":[null]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "teams"
-        ),
+        ), Refused("NULL for a key", #"[{"teams":{"delete":[null]}}]"#, .invalidKey, set: 0, table: "teams"),
         Refused(
             "an integer key beyond 64 bits",
             #"[{"teams":{"delete":[9223372036854775808]}}]"#,
@@ -306,27 +259,16 @@ import TidemarkCore
     ]
 
     private static func value(_ name: String, _ json: String) -> Refused {
-        Refused(
-            name,
-            attributes(#""name":\#(json)"#),
-            .invalidValue,
-            set: 1,
-            table: "teams",
-            key: "-1",
-            column: "name"
-        )
+        Refused(name, attributes(#""name":\#(json)"#), .invalidValue, set: 1, table: "teams", key: "-1", column: "name")
     }
 
     private static let values: [Refused] = [
         value("an integer one beyond 64 bits", "9223372036854775808"),
         value("a negative integer beyond 64 bits", "-9223372036854775809"),
-        value("an integer of forty digits", String(repeating: "9", count: 40)),
-        value("a real beyond doubles", "1e400"),
-        value("a blob that is not base64", #"{"$blob":"?"}"#),
-        value("a blob cut short", #"{"$blob":"AP8"}"#),
-        value("a blob of a number", #"{"$blob":1}"#),
-        value("a blob with a companion", #"{"$blob":"","x":""}"#), value("an object", "{}"),
-        value("an unknown tag", #"{"$date":"2024"}"#), value("NaN", #"{"$real":"NaN"}"#),
+        value("an integer of forty digits", String(repeating: "9", count: 40)), value("a real beyond doubles", "1e400"),
+        value("a blob that is not base64", #"{"$blob":"?"}"#), value("a blob cut short", #"{"$blob":"AP8"}"#),
+        value("a blob of a number", #"{"$blob":1}"#), value("a blob with a companion", #"{"$blob":"","x":""}"#),
+        value("an object", "{}"), value("an unknown tag", #"{"$date":"2024"}"#), value("NaN", #"{"$real":"NaN"}"#),
         value("an array", "[1]"), value("half a surrogate pair", #""\ud83d""#),
         value("a surrogate pair reversed", #""\ude00\ud83d""#),
         Refused(
@@ -343,27 +285,9 @@ import TidemarkCore
     private static let shapes: [Refused] = [
         Refused("a change set that is a number", "[1]", .malformedRequest),
         Refused("a change set that is an array", "[[]]", .malformedRequest),
-        Refused(
-            "a table that is an array",
-            #"[{"teams":[]}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams"
-        ),
-        Refused(
-            "create as an object",
-            #"[{"teams":{"create":{}}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams"
-        ),
-        Refused(
-            "attributes as an array",
-            #"[{"teams":{"attributes":[]}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams"
-        ),
+        Refused("a table that is an array", #"[{"teams":[]}]"#, .malformedRequest, set: 0, table: "teams"),
+        Refused("create as an object", #"[{"teams":{"create":{}}}]"#, .malformedRequest, set: 0, table: "teams"),
+        Refused("attributes as an array", #"[{"teams":{"attributes":[]}}]"#, .malformedRequest, set: 0, table: "teams"),
         Refused(
             "a record's attributes as text",
             #"[{"teams":{"create":[-1],"attributes":{"-1":"x"}}}]"#,
@@ -387,10 +311,7 @@ import TidemarkCore
 
     @Test func `a refusal tells the column and never its value`() throws {
         let secret = "hunter2"
-        for json in [
-            #"{"$blob":"\#(secret)!"}"#, #"["\#(secret)"]"#, #"{"\#(secret)":1}"#,
-            #""\#(secret)\ud800""#,
-        ] {
+        for json in [#"{"$blob":"\#(secret)!"}"#, #"["\#(secret)"]"#, #"{"\#(secret)":1}"#, #""\#(secret)\ud800""#] {
             let error = try bench().refusal(Self.attributes(#""name":\#(json)"#))
             #expect(!error.description.contains(secret), "\(error)")
         }
@@ -398,14 +319,10 @@ import TidemarkCore
 
     @Test func `sixty-four levels are read and one more is refused before SQLite sees it`() throws {
         let nested = { (depth: Int) in
-            Array(
-                (String(repeating: "[", count: depth) + String(repeating: "]", count: depth)).utf8
-            )
+            Array((String(repeating: "[", count: depth) + String(repeating: "]", count: depth)).utf8)
         }
         #expect(throws: Never.self) { try JSONScan(nested(64), limits: .standard) }
-        let error = #expect(throws: TidemarkError.self) {
-            try JSONScan(nested(65), limits: .standard)
-        }
+        let error = #expect(throws: TidemarkError.self) { try JSONScan(nested(65), limits: .standard) }
         #expect(error?.code == .malformedRequest)
         #expect(throws: TidemarkError.self) { try bench().stage(nested(100_000)) }
     }
@@ -424,9 +341,7 @@ import TidemarkCore
             for place in begin..<begin + 9 {
                 var broken = body
                 broken.remove(at: place)
-                #expect(throws: TidemarkError.self, "byte \(place)") {
-                    try JSONScan(broken, limits: .standard)
-                }
+                #expect(throws: TidemarkError.self, "byte \(place)") { try JSONScan(broken, limits: .standard) }
             }
         }
     }
@@ -441,9 +356,7 @@ import TidemarkCore
     @Test(arguments: [[0xFF], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80]])
     func `a body that is not UTF-8 is refused with advice`(bytes: [UInt8]) throws {
         let body = Array(#"[{"teams":{"create":[-1],"attributes":{"-1":{"name":""#.utf8)
-        let error = #expect(throws: TidemarkError.self) {
-            try bench().stage(body + bytes + Array(#""}}}}]"#.utf8))
-        }
+        let error = #expect(throws: TidemarkError.self) { try bench().stage(body + bytes + Array(#""}}}}]"#.utf8)) }
         #expect(error?.code == .malformedRequest)
         #expect(error?.fix.contains("$blob") == true)
     }

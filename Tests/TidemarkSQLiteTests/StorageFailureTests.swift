@@ -10,12 +10,9 @@ import TidemarkSQLite
         (.SQLITE_IOERR_SHMSIZE, .storageFailed, "is full"),
         (.SQLITE_READONLY, .storageFailed, "read-only for this user"),
         (.SQLITE_READONLY_DBMOVED, .storageFailed, "read-only for this user"),
-        (.SQLITE_NOTADB, .fileDamaged, "not a SQLite database"),
-        (.SQLITE_CORRUPT, .fileDamaged, "is damaged"),
-        (.SQLITE_IOERR_READ, .storageFailed, "does not read or write"),
-        (.SQLITE_BUSY, .unavailable, "locked"),
-    ])
-    func `a full disk, a read-only file and a file of another kind are told apart`(
+        (.SQLITE_NOTADB, .fileDamaged, "not a SQLite database"), (.SQLITE_CORRUPT, .fileDamaged, "is damaged"),
+        (.SQLITE_IOERR_READ, .storageFailed, "does not read or write"), (.SQLITE_BUSY, .unavailable, "locked"),
+    ]) func `a full disk, a read-only file and a file of another kind are told apart`(
         _ result: ResultCode,
         _ code: ErrorCode,
         _ words: String

@@ -15,20 +15,14 @@ import TidemarkCore
     /// A captured table with a trigger of the app's, made before capture or in a later migration.
     private func file(_ trigger: String, isLater: Bool) throws -> CapturedFile {
         let table = "CREATE TABLE t (id INTEGER PRIMARY KEY, a, n DEFAULT 0)"
-        let file = try CapturedFile(
-            isLater ? table : "\(table); \(trigger)",
-            rows: "INSERT INTO t VALUES (1, 'x', 0)"
-        )
+        let file = try CapturedFile(isLater ? table : "\(table); \(trigger)", rows: "INSERT INTO t VALUES (1, 'x', 0)")
         if isLater { try file.write(trigger) }
         return file
     }
 
-    @Test(arguments: [false, true])
-    func `rule 1: an edit is not lost when the app's trigger notes it in the same row`(
+    @Test(arguments: [false, true]) func `rule 1: an edit is not lost when the app's trigger notes it in the same row`(
         isLater: Bool
-    )
-        throws
-    {
+    ) throws {
         let file = try file(Self.touch, isLater: isLater)
         try file.write("UPDATE t SET a = 'y'")
         let changes = try file.changes()
@@ -36,15 +30,17 @@ import TidemarkCore
         #expect(changes.first?.before == #"{"a":"x","n":0}"#)
     }
 
-    @Test(arguments: [false, true])
-    func `many edits, each of them noted, are one with the last values`(isLater: Bool) throws {
+    @Test(arguments: [false, true]) func `many edits, each of them noted, are one with the last values`(isLater: Bool)
+        throws
+    {
         let file = try file(Self.touch, isLater: isLater)
         for text in ["y", "z", "x", "w"] { try file.write("UPDATE t SET a = ?", [text]) }
         #expect(try file.drain() == [#"update t 1 {"a":"w","n":4}"#])
     }
 
-    @Test(arguments: [false, true])
-    func `a trigger that takes the edit back leaves nothing to send`(isLater: Bool) throws {
+    @Test(arguments: [false, true]) func `a trigger that takes the edit back leaves nothing to send`(isLater: Bool)
+        throws
+    {
         let file = try file(
             """
             CREATE TRIGGER never AFTER UPDATE OF a ON t WHEN NEW.a = 'no'
@@ -57,8 +53,9 @@ import TidemarkCore
         #expect(try file.value("SELECT a FROM t") == "x")
     }
 
-    @Test(arguments: [false, true])
-    func `a new row that the app's trigger completes is created complete`(isLater: Bool) throws {
+    @Test(arguments: [false, true]) func `a new row that the app's trigger completes is created complete`(isLater: Bool)
+        throws
+    {
         let file = try file(
             """
             CREATE TRIGGER complete AFTER INSERT ON t
@@ -72,8 +69,9 @@ import TidemarkCore
         #expect(changes.first?.before == nil)
     }
 
-    @Test(arguments: [false, true])
-    func `a new row that the app's trigger throws out again was never there`(isLater: Bool) throws {
+    @Test(arguments: [false, true]) func `a new row that the app's trigger throws out again was never there`(
+        isLater: Bool
+    ) throws {
         let file = try file(
             """
             CREATE TRIGGER refuse AFTER INSERT ON t WHEN NEW.a = 'no'
@@ -86,9 +84,7 @@ import TidemarkCore
     }
 
     @Test(arguments: [false, true])
-    func `an edit that makes the app's trigger delete the row is a deletion of what it was`(
-        isLater: Bool
-    ) throws {
+    func `an edit that makes the app's trigger delete the row is a deletion of what it was`(isLater: Bool) throws {
         let file = try file(
             """
             CREATE TRIGGER sweep AFTER UPDATE OF a ON t WHEN NEW.a IS NULL

@@ -22,12 +22,10 @@ import TidemarkCore
 
     private static let numbers = [
         Specimen("largest integer", Int64.max), Specimen("smallest integer", Int64.min),
-        Specimen("first integer beyond doubles", Int64(1 << 53) + 1), Specimen("zero", 0),
-        Specimen("minus zero", -0.0), Specimen("one as real", 1.0),
-        Specimen("least denormal", Double.leastNonzeroMagnitude),
-        Specimen("greatest double", 1.7976931348623157e308),
-        Specimen("0.1", 0.1), Specimen("a third", 1.0 / 3), Specimen("0.1 + 0.2", 0.1 + 0.2),
-        Specimen("2^63 as real", 9223372036854775808.0), Specimen("1e21", 1e21),
+        Specimen("first integer beyond doubles", Int64(1 << 53) + 1), Specimen("zero", 0), Specimen("minus zero", -0.0),
+        Specimen("one as real", 1.0), Specimen("least denormal", Double.leastNonzeroMagnitude),
+        Specimen("greatest double", 1.7976931348623157e308), Specimen("0.1", 0.1), Specimen("a third", 1.0 / 3),
+        Specimen("0.1 + 0.2", 0.1 + 0.2), Specimen("2^63 as real", 9223372036854775808.0), Specimen("1e21", 1e21),
         Specimen("infinity", Double.infinity), Specimen("minus infinity", -Double.infinity),
         Specimen("NaN, which SQLite keeps as NULL", Double.nan),
         Specimen("largest integer as text", "9223372036854775807"),
@@ -48,8 +46,7 @@ import TidemarkCore
         Specimen("a megabyte of text", String(repeating: "Größe 🏐\n", count: 90_000)),
     ]
     private static let blobs = [
-        Specimen("empty blob", sql: "coalesce(?, x'')"),
-        Specimen("every byte", sql: "CAST(? AS BLOB)", Data256.all),
+        Specimen("empty blob", sql: "coalesce(?, x'')"), Specimen("every byte", sql: "CAST(? AS BLOB)", Data256.all),
         Specimen("blob of text", sql: "coalesce(?, x'414243')"),
     ]
     static let pool = numbers + texts + blobs
@@ -69,8 +66,7 @@ import TidemarkCore
         """
     private static let columns = ["untyped", "t", "i", "r", "n", "b", "odd 'name'."]
 
-    @Test(arguments: Path.allCases, pool)
-    func `a value arrives as the same bits in every type of column`(
+    @Test(arguments: Path.allCases, pool) func `a value arrives as the same bits in every type of column`(
         path: Path,
         specimen: Specimen
     ) throws {
@@ -90,8 +86,7 @@ import TidemarkCore
         #expect(try fingerprints(target).count == 1)
     }
 
-    @Test(arguments: Path.allCases)
-    func `twenty thousand random doubles arrive bit for bit`(path: Path) throws {
+    @Test(arguments: Path.allCases) func `twenty thousand random doubles arrive bit for bit`(path: Path) throws {
         let table = "CREATE TABLE pool (id INTEGER PRIMARY KEY, untyped, r REAL)"
         let source = try StagingBench(table)
         let target = try StagingBench(table)
@@ -116,8 +111,7 @@ import TidemarkCore
         for specimen in Self.pool {
             try source.queue.write { db in
                 try db.execute(
-                    sql:
-                        "INSERT INTO pool (untyped, b) SELECT v, v FROM (SELECT \(specimen.sql) AS v)",
+                    sql: "INSERT INTO pool (untyped, b) SELECT v, v FROM (SELECT \(specimen.sql) AS v)",
                     arguments: [specimen.argument]
                 )
             }
@@ -149,10 +143,7 @@ import TidemarkCore
         case .image:
             let images = try source.queue.write { db in
                 try EngineConnection.prepare(db, schema: source.schema)
-                return try Row.fetchAll(
-                    db,
-                    sql: "SELECT \(RowJSON.key(table)) AS key, \(object) AS image FROM pool"
-                )
+                return try Row.fetchAll(db, sql: "SELECT \(RowJSON.key(table)) AS key, \(object) AS image FROM pool")
             }
             try target.queue.write { db in
                 try EngineConnection.prepare(db, schema: target.schema)
@@ -160,9 +151,7 @@ import TidemarkCore
                 try db.execute(sql: "CREATE TEMP TABLE images (key TEXT, image TEXT)")
                 let insert = try db.makeStatement(sql: "INSERT INTO images VALUES (?, ?)")
                 for image in images {
-                    try insert.execute(arguments: [
-                        image["key"] as String, image["image"] as String,
-                    ])
+                    try insert.execute(arguments: [image["key"] as String, image["image"] as String])
                 }
                 try StagedImages.stage(
                     "SELECT 'pool' AS tbl, key, 'create' AS operation, image AS attributes FROM images",
@@ -200,15 +189,11 @@ import TidemarkCore
     }
 
     private func digest(_ bench: StagingBench) throws -> ZoneDigest {
-        try bench.queue.write {
-            try Digest.compute($0, schema: bench.schema, zone: "main", revision: 1)
-        }
+        try bench.queue.write { try Digest.compute($0, schema: bench.schema, zone: "main", revision: 1) }
     }
 }
 
-private enum Data256 {
-    static let all = Data((0...255).map { UInt8($0) })
-}
+private enum Data256 { static let all = Data((0...255).map { UInt8($0) }) }
 
 /// A generator whose seed is its name.
 private struct SplitMix {

@@ -20,9 +20,7 @@ import TidemarkStore
         )
     }
 
-    @Test func `D2: what is committed while a change is read is told together, and read once`()
-        async throws
-    {
+    @Test func `D2: what is committed while a change is read is told together, and read once`() async throws {
         let fanOut = FanOut()
         let announcements = Announcements(fanOut)
         let bases = Mutex<[Int64]>([])
@@ -45,8 +43,7 @@ import TidemarkStore
         #expect(bases.withLock { $0 } == [1, 2])
     }
 
-    @Test func `D2: where a change cannot be read, the revision is told all the same`() async throws
-    {
+    @Test func `D2: where a change cannot be read, the revision is told all the same`() async throws {
         let fanOut = FanOut()
         let announcements = Announcements(fanOut)
         let listener = try fanOut.listen(to: "main", told: Self.revision(1), device: "ben")
@@ -65,7 +62,5 @@ import TidemarkStore
 
 extension FanOut.Message {
     /// Where a change leads; nil for any other message.
-    fileprivate var end: ZoneRevision? {
-        if case .changed(let change) = self { change.end } else { nil }
-    }
+    fileprivate var end: ZoneRevision? { if case .changed(let change) = self { change.end } else { nil } }
 }

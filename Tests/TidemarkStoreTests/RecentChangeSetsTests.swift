@@ -14,56 +14,24 @@ import TidemarkStore
         var sets = [RecentChangeSet]()
         for revision in 1...count {
             let body = #"{"revision":\#(revision)\#(revision < fork ? "" : ",\"other\":1")}"#
-            chain = RecentChangeSet.chain(
-                after: chain,
-                revision: revision,
-                device: "d",
-                body: body
-            )
-            sets.append(
-                RecentChangeSet(
-                    revision: revision,
-                    device: "d",
-                    fingerprint: nil,
-                    chain: chain,
-                    body: body
-                )
-            )
+            chain = RecentChangeSet.chain(after: chain, revision: revision, device: "d", body: body)
+            sets.append(RecentChangeSet(revision: revision, device: "d", fingerprint: nil, chain: chain, body: body))
         }
         return sets
     }
 
-    private static func head(
-        _ history: [RecentChangeSet],
-        schema: String = "s"
-    ) -> ZoneHead {
+    private static func head(_ history: [RecentChangeSet], schema: String = "s") -> ZoneHead {
         ZoneHead(
-            state: ZoneState(
-                epoch: epoch,
-                revision: Int64(history.count),
-                horizon: 0,
-                schema: schema
-            ),
+            state: ZoneState(epoch: epoch, revision: Int64(history.count), horizon: 0, schema: schema),
             fingerprint: Fingerprint.none,
             chain: history[history.count - 1].chain,
             hasNotes: false
         )
     }
 
-    private static func ask(
-        _ recent: RecentChangeSets,
-        after revision: Int64,
-        at head: ZoneHead
-    ) -> PullAnswer {
+    private static func ask(_ recent: RecentChangeSets, after revision: Int64, at head: ZoneHead) -> PullAnswer {
         recent.answer(
-            SyncRequest(
-                maxRevision: revision,
-                device: nil,
-                epoch: nil,
-                schema: nil,
-                limit: nil,
-                changeSets: []
-            ),
+            SyncRequest(maxRevision: revision, device: nil, epoch: nil, schema: nil, limit: nil, changeSets: []),
             at: head,
             limits: .standard
         )
@@ -85,19 +53,14 @@ import TidemarkStore
         #expect(Self.bodies(Self.ask(recent, after: 4, at: Self.head(first)))?.count == 6)
         #expect(Self.ask(recent, after: 8, at: Self.head(later)) == .load(11...15))
         recent.take(Array(later[10...14]), at: Self.head(later))
-        #expect(
-            Self.bodies(Self.ask(recent, after: 4, at: Self.head(later)))
-                == later[4...14].map(\.body)
-        )
+        #expect(Self.bodies(Self.ask(recent, after: 4, at: Self.head(later))) == later[4...14].map(\.body))
         #expect(Self.bodies(Self.ask(recent, after: 15, at: Self.head(later))) == [])
     }
 
     /// Three revisions, the fingerprint of each known, and what led to the last.
-    private static func change(
-        after base: ZoneRevision,
-        lastNoted: Int64? = nil,
-        limits: Limits = .standard
-    ) -> FromMemory<ZoneChange> {
+    private static func change(after base: ZoneRevision, lastNoted: Int64? = nil, limits: Limits = .standard)
+        -> FromMemory<ZoneChange>
+    {
         let history = history(3).map {
             RecentChangeSet(
                 revision: $0.revision,
@@ -132,8 +95,7 @@ import TidemarkStore
         #expect(change.answer.contains(#""changeSets":[{"revision":3}]"#))
     }
 
-    @Test
-    func `D2: of what is large, of another history, or has notes to ask for, they are told only`() {
+    @Test func `D2: of what is large, of another history, or has notes to ask for, they are told only`() {
         let base = ZoneRevision(zone: "main", epoch: Self.epoch, revision: 2)
         var small = Limits.standard
         small.changeEventBytesMax = 10
@@ -147,10 +109,7 @@ import TidemarkStore
     }
 
     @Test(arguments: [(10, 8), (12, 8), (9, 3), (7, 3)] as [(Int64, Int64)])
-    func `a database that was put back under a running node is noticed by its chain`(
-        reached: Int64,
-        fork: Int64
-    ) {
+    func `a database that was put back under a running node is noticed by its chain`(reached: Int64, fork: Int64) {
         // The node knows ten revisions; the database has forgotten those from the fork on, and
         // reached others under the same numbers.
         let known = Self.history(10)
@@ -162,9 +121,7 @@ import TidemarkStore
             guard case .load(let range) = Self.ask(recent, after: 2, at: head) else { break }
             recent.take(real.filter { range.contains($0.revision) }, at: head)
         }
-        #expect(
-            Self.bodies(Self.ask(recent, after: 2, at: head)) == real.dropFirst(2).map(\.body)
-        )
+        #expect(Self.bodies(Self.ask(recent, after: 2, at: head)) == real.dropFirst(2).map(\.body))
     }
 
     @Test func `rule 17: a tag is believed only with the fingerprint that is known here`() {
@@ -191,16 +148,10 @@ import TidemarkStore
         let known = Self.history(6)
         var recent = RecentChangeSets()
         recent.take(
-            [
-                RecentChangeSet(startingAt: 3, fingerprint: nil, chain: known[2].chain), known[3],
-                known[4], known[5],
-            ],
+            [RecentChangeSet(startingAt: 3, fingerprint: nil, chain: known[2].chain), known[3], known[4], known[5]],
             at: Self.head(known)
         )
-        #expect(
-            Self.bodies(Self.ask(recent, after: 3, at: Self.head(known)))
-                == known[3...5].map(\.body)
-        )
+        #expect(Self.bodies(Self.ask(recent, after: 3, at: Self.head(known))) == known[3...5].map(\.body))
         // Those who miss it get none of this, whatever else is found.
         #expect(Self.ask(recent, after: 1, at: Self.head(known)) == .load(1...2))
         recent.take(Array(known[0...1]), at: Self.head(known))

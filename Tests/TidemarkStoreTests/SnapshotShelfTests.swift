@@ -6,25 +6,13 @@ import TidemarkStore
 /// Which snapshot files stay on a server's disk, for how long, and what a failed build leaves.
 @Suite struct SnapshotShelfTests {
     private static func file(_ revision: Int64, epoch: String = "e") -> SnapshotFile {
-        SnapshotFile(
-            path: "/\(epoch)/\(revision)",
-            byteCount: 1,
-            epoch: epoch,
-            revision: revision,
-            hash: "\(revision)"
-        )
+        SnapshotFile(path: "/\(epoch)/\(revision)", byteCount: 1, epoch: epoch, revision: revision, hash: "\(revision)")
     }
 
     /// What a build makes.
     private static func built(_ revision: Int64, at path: String) throws -> SnapshotFile {
         try Data().write(to: URL(filePath: path))
-        return SnapshotFile(
-            path: path,
-            byteCount: 0,
-            epoch: "e",
-            revision: revision,
-            hash: "\(revision)"
-        )
+        return SnapshotFile(path: path, byteCount: 0, epoch: "e", revision: revision, hash: "\(revision)")
     }
 
     @Test func `Rule 21, case 59: a file left behind stays for its time after its last use`() {
@@ -50,9 +38,7 @@ import TidemarkStore
     @Test func `Rule 21: one older file stays, however many the zone has left behind`() {
         var shelf = SnapshotShelf(keptMilliseconds: 100)
         var dropped: [String] = []
-        for revision in Int64(1)...5 {
-            dropped += shelf.put(Self.file(revision), schema: "s", at: revision)
-        }
+        for revision in Int64(1)...5 { dropped += shelf.put(Self.file(revision), schema: "s", at: revision) }
         #expect(dropped == ["/e/1", "/e/2", "/e/3"])
         shelf.lend(Self.file(5))
         #expect(Set(shelf.clear()) == ["/e/4", "/e/5"])
@@ -72,22 +58,16 @@ import TidemarkStore
 
     private struct DiskFull: Error {}
 
-    @Test func `a snapshot that could not be built is built when it is asked for again`()
-        async throws
-    {
+    @Test func `a snapshot that could not be built is built when it is asked for again`() async throws {
         let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone")
         let state = ZoneState(epoch: "e", revision: 1, horizon: 0, schema: "s")
-        await #expect(throws: DiskFull.self) {
-            try await cache.snapshot(at: state) { _ in throw DiskFull() }
-        }
+        await #expect(throws: DiskFull.self) { try await cache.snapshot(at: state) { _ in throw DiskFull() } }
         let file = try await cache.snapshot(at: state) { try Self.built(1, at: $0) }
         #expect(file?.revision == 1)
         await cache.clear()
     }
 
-    @Test func `a file that somebody has removed is built again, and its rest is nobody's`()
-        async throws
-    {
+    @Test func `a file that somebody has removed is built again, and its rest is nobody's`() async throws {
         let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone")
         let build: SnapshotCache.Build = { try Self.built(1, at: $0) }
         let first = try #require(try await cache.snapshot(at: Self.state(1), build: build))
@@ -124,15 +104,12 @@ import TidemarkStore
         ZoneState(epoch: "e", revision: revision, horizon: 0, schema: "s")
     }
 
-    @Test func `nobody waits for the next file, it is built once, and after half of the bound`()
-        async throws
-    {
+    @Test func `nobody waits for the next file, it is built once, and after half of the bound`() async throws {
         let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone")
         let yard = Yard()
         func asked(at revision: Int64) async throws -> Int64? {
-            try await cache.snapshot(at: Self.state(revision), behind: 10) {
-                try await yard.build(revision, at: $0)
-            }?.revision
+            try await cache.snapshot(at: Self.state(revision), behind: 10) { try await yard.build(revision, at: $0) }?
+                .revision
         }
         let first = try await cache.snapshot(at: Self.state(1)) { try Self.built(1, at: $0) }
         #expect(first?.revision == 1)
@@ -146,9 +123,7 @@ import TidemarkStore
         await cache.clear()
     }
 
-    @Test func `a busy zone builds one file at a time, and who came meanwhile shares the next`()
-        async throws
-    {
+    @Test func `a busy zone builds one file at a time, and who came meanwhile shares the next`() async throws {
         let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self)
         let cache = SnapshotCache(besides: NSTemporaryDirectory() + "tidemark-no-zone") {
             arrived.yield()
@@ -156,16 +131,10 @@ import TidemarkStore
         }
         let yard = Yard()
         var arrival = arrivals.makeAsyncIterator()
-        let first = Task {
-            try await cache.snapshot(at: Self.state(1)) { try await yard.build(1, at: $0) }
-        }
+        let first = Task { try await cache.snapshot(at: Self.state(1)) { try await yard.build(1, at: $0) } }
         _ = await arrival.next()
         let others = (Int64(2)...5).map { revision in
-            Task {
-                try await cache.snapshot(at: Self.state(revision)) {
-                    try await yard.build(5, at: $0)
-                }
-            }
+            Task { try await cache.snapshot(at: Self.state(revision)) { try await yard.build(5, at: $0) } }
         }
         for _ in others { _ = await arrival.next() }
         // Who has arrived waits by the time that the cache answers something else.

@@ -6,9 +6,7 @@ import TidemarkSQLiteStore
 import TidemarkTestSupport
 
 @Suite struct AddedColumnTests {
-    @Test func `F1: values that a migration writes into its new column reach the server`()
-        async throws
-    {
+    @Test func `F1: values that a migration writes into its new column reach the server`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
             seed: "INSERT INTO notes VALUES (1, 'one'), (2, 'two')"

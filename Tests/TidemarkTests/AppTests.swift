@@ -35,15 +35,8 @@ import TidemarkTestSupport
         return database
     }
 
-    private static func engine(
-        _ database: any DatabaseWriter,
-        _ cluster: Cluster
-    ) async throws -> SyncEngine {
-        try await SyncEngine(
-            database,
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: cluster.store)
-        )
+    private static func engine(_ database: any DatabaseWriter, _ cluster: Cluster) async throws -> SyncEngine {
+        try await SyncEngine(database, server: "http://cluster.test", transport: InProcessTransport(to: cluster.store))
     }
 
     @Test func `A3: a migrated, empty app database is filled by its first sync`() async throws {
@@ -68,14 +61,12 @@ import TidemarkTestSupport
         }
         try await engine.sync()
         #expect(
-            try await cluster.rows("SELECT id, text FROM notes ORDER BY id")
-                == ["1|milk", "2|written on the plane"]
+            try await cluster.rows("SELECT id, text FROM notes ORDER BY id") == ["1|milk", "2|written on the plane"]
         )
         #expect(try await database.read { try Note.fetchCount($0) } == 2)
     }
 
-    @Test func `A4: a synced record counts down, and its view finds the permanent id`() async throws
-    {
+    @Test func `A4: a synced record counts down, and its view finds the permanent id`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let database = try Self.database(in: cluster)
         let engine = try await Self.engine(database, cluster)
@@ -97,19 +88,16 @@ import TidemarkTestSupport
         #expect(try await database.read { try Note.fetchOne($0, key: 3)?.text } == "salt")
     }
 
-    @Test(.timeLimit(.minutes(30)))
-    func `A11: a view that observes the notes sees what others did`() async throws {
+    @Test(.timeLimit(.minutes(30))) func `A11: a view that observes the notes sees what others did`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         let database = try Self.database(in: cluster)
         let engine = try await Self.engine(database, cluster)
         try await engine.sync()
-        var seen = ValueObservation.tracking { try Note.order(Column("id")).fetchAll($0) }
-            .values(in: database).makeAsyncIterator()
+        var seen = ValueObservation.tracking { try Note.order(Column("id")).fetchAll($0) }.values(in: database)
+            .makeAsyncIterator()
         #expect(try await seen.next()?.map(\.text) == ["milk"])
-        try await ben.write(
-            "UPDATE notes SET done = 1; INSERT INTO notes (text, done) VALUES ('tea', 0)"
-        )
+        try await ben.write("UPDATE notes SET done = 1; INSERT INTO notes (text, done) VALUES ('tea', 0)")
         try await ben.engine.sync()
         try await engine.sync()
         while let notes = try await seen.next() {
@@ -119,8 +107,8 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(.timeLimit(.minutes(30)))
-    func `A10: in the background, a commit is synced without being asked`() async throws {
+    @Test(.timeLimit(.minutes(30))) func `A10: in the background, a commit is synced without being asked`() async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         let database = try Self.database(in: cluster)
@@ -142,8 +130,8 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT text FROM notes ORDER BY id") == ["milk", "tea"])
     }
 
-    @Test(.timeLimit(.minutes(30)))
-    func `rule 20: in the background, a failure is told and tried again`() async throws {
+    @Test(.timeLimit(.minutes(30))) func `rule 20: in the background, a failure is told and tried again`() async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         ben.transport.faults.add(.requestLost)
@@ -158,8 +146,9 @@ import TidemarkTestSupport
         await ben.engine.stop()
     }
 
-    @Test(.timeLimit(.minutes(30)))
-    func `A11: a status bar learns of edits that wait and that they are gone`() async throws {
+    @Test(.timeLimit(.minutes(30))) func `A11: a status bar learns of edits that wait and that they are gone`()
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         var statuses = ben.engine.statuses.makeAsyncIterator()
@@ -176,12 +165,8 @@ import TidemarkTestSupport
     @Test func `rows from before the first sync are refused with a way out`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let database = try Self.database(in: cluster)
-        try await database.write { db in
-            try db.execute(sql: "INSERT INTO notes (text, done) VALUES ('old', 0)")
-        }
-        let error = await #expect(throws: TidemarkError.self) {
-            try await Self.engine(database, cluster)
-        }
+        try await database.write { db in try db.execute(sql: "INSERT INTO notes (text, done) VALUES ('old', 0)") }
+        let error = await #expect(throws: TidemarkError.self) { try await Self.engine(database, cluster) }
         #expect(error?.code == .unusableFile && error?.place.table == "notes")
         #expect(error?.fix.contains("tidemark serve") == true)
         let tables = try await database.read { db in
@@ -194,9 +179,7 @@ import TidemarkTestSupport
         let cluster = try Cluster(schema: Self.schema)
         let database = try DatabaseQueue()
         try await database.write { try $0.execute(sql: "CREATE TABLE loose (text TEXT)") }
-        let error = await #expect(throws: UnsyncableSchema.self) {
-            try await Self.engine(database, cluster)
-        }
+        let error = await #expect(throws: UnsyncableSchema.self) { try await Self.engine(database, cluster) }
         #expect(error?.problems.map(\.table) == ["loose"])
     }
 
@@ -208,18 +191,13 @@ import TidemarkTestSupport
         try await engine.sync()
         // Without AUTOINCREMENT a plain insert would draw an id that could be somebody else's.
         await #expect(throws: DatabaseError.self) {
-            try await database.write { db in
-                try db.execute(sql: "INSERT INTO notes (text, done) VALUES ('tea', 0)")
-            }
+            try await database.write { db in try db.execute(sql: "INSERT INTO notes (text, done) VALUES ('tea', 0)") }
         }
         try await database.write { db in
             var note = Note(text: "tea")
             try note.insert(db)
         }
         try await engine.sync()
-        #expect(
-            try await cluster.rows("SELECT id, text FROM notes ORDER BY id")
-                == ["1|milk", "2|tea"]
-        )
+        #expect(try await cluster.rows("SELECT id, text FROM notes ORDER BY id") == ["1|milk", "2|tea"])
     }
 }

@@ -25,25 +25,20 @@ import TidemarkTestSupport
             case .empty: ""
             case .cutInTheMiddle: String(answer.prefix(answer.count / 2))
             case .notAnObject: "[\(answer)]"
-            case .revisionSkipped:
-                answer.replacing(#""revision":3,"conflict""#, with: #""revision":4,"conflict""#)
-            case .revisionMissing:
-                answer.replacing(#""revision":3,"conflict""#, with: #""conflict""#)
+            case .revisionSkipped: answer.replacing(#""revision":3,"conflict""#, with: #""revision":4,"conflict""#)
+            case .revisionMissing: answer.replacing(#""revision":3,"conflict""#, with: #""conflict""#)
             case .endsTooEarly: answer.replacing(#""maxRevision":4"#, with: #""maxRevision":9"#)
             case .unknownTable: answer.replacing("accounts", with: "customers")
             case .unknownColumn: answer.replacing("balance", with: "amount")
             case .noChangeSets: answer.replacing("changeSets", with: "changes")
             case .infinityUnquoted: answer.replacing("\"balance\":60", with: "\"balance\":Infinity")
-            case .hugeInteger:
-                answer.replacing("\"balance\":60", with: "\"balance\":9223372036854775808")
+            case .hugeInteger: answer.replacing("\"balance\":60", with: "\"balance\":9223372036854775808")
             }
         }
     }
 
     @Test(arguments: Damage.allCases)
-    func `A12: an answer that can not be applied leaves file, outbox and revision alone`(
-        damage: Damage
-    ) async throws {
+    func `A12: an answer that can not be applied leaves file, outbox and revision alone`(damage: Damage) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -58,20 +53,14 @@ import TidemarkTestSupport
         let spoilt = try await SyncEngine(
             ben.database,
             server: "http://cluster.test",
-            transport: SpoilingTransport(wrapping: ben.transport, offersSnapshots: false) {
-                damage.spoil($0)
-            }
+            transport: SpoilingTransport(wrapping: ben.transport, offersSnapshots: false) { damage.spoil($0) }
         )
-        await #expect {
-            try await spoilt.sync()
-        } throws: { error in
-            (error as? TidemarkError)?.code == .invalidResponse
+        await #expect { try await spoilt.sync() } throws: { error in (error as? TidemarkError)?.code == .invalidResponse
         }
         #expect(try await Self.everything(in: ben) == before)
         try await cluster.converge(ben, anna)
         #expect(
-            try await ben.rows("SELECT owner, balance FROM accounts ORDER BY id")
-                == ["Anna|60", "Ben|40", "Carla|0"]
+            try await ben.rows("SELECT owner, balance FROM accounts ORDER BY id") == ["Anna|60", "Ben|40", "Carla|0"]
         )
     }
 
@@ -90,9 +79,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [1, 2, 3])
-    func `D5: after two answers that cannot be applied, the rows come anew and the outbox is kept`(
-        spoiltCount: Int
-    ) async throws {
+    func `D5: after two answers that cannot be applied, the rows come anew and the outbox is kept`(spoiltCount: Int)
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -105,20 +94,12 @@ import TidemarkTestSupport
                 number += 1
                 return number
             }
-            return number <= spoiltCount
-                ? answer.replacing("accounts", with: "customers") : answer
+            return number <= spoiltCount ? answer.replacing("accounts", with: "customers") : answer
         }
-        let spoilt = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: network
-        )
+        let spoilt = try await SyncEngine(ben.database, server: "http://cluster.test", transport: network)
         try await spoilt.sync()
         #expect(network.snapshotCount == (spoiltCount > 1 ? 1 : 0))
-        #expect(
-            try await ben.rows("SELECT owner, balance FROM accounts ORDER BY id")
-                == ["Anna|60", "Ben|40"]
-        )
+        #expect(try await ben.rows("SELECT owner, balance FROM accounts ORDER BY id") == ["Anna|60", "Ben|40"])
         try await cluster.converge(ben, anna)
         #expect(try await cluster.rows("SELECT balance FROM accounts ORDER BY id") == ["60", "40"])
     }
@@ -162,8 +143,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
     }
 
-    @Test(.timeLimit(.minutes(30)))
-    func `B3: an observer never sees half a transfer`() async throws {
+    @Test(.timeLimit(.minutes(30))) func `B3: an observer never sees half a transfer`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")

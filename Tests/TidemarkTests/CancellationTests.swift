@@ -12,9 +12,7 @@ import TidemarkTestSupport
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
 
-    @Test func `A15: a sync cancelled while it takes a snapshot in leaves none in the way`()
-        async throws
-    {
+    @Test func `A15: a sync cancelled while it takes a snapshot in leaves none in the way`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let trap = Trap()
@@ -64,9 +62,7 @@ private final class Trap: Sendable {
     var hasSprung: Bool { state.withLock { $0.hasSprung } }
 
     /// Begins a sync, which the trap is for.
-    func watch(
-        _ sync: @escaping @Sendable () async throws -> Void
-    ) -> Task<Void, any Error> {
+    func watch(_ sync: @escaping @Sendable () async throws -> Void) -> Task<Void, any Error> {
         // Nobody looks for the task before it is known.
         state.withLock { state -> Task<Void, any Error> in
             let task = Task { try await sync() }

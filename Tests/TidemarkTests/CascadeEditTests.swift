@@ -22,9 +22,7 @@ import TidemarkTestSupport
         INSERT INTO note_tags VALUES (1, 'urgent'), (1, 'cheap'), (2, 'cheap'), (3, 'urgent');
         """
 
-    private static func pair() async throws -> (
-        cluster: Cluster, anna: TestDevice, ben: TestDevice
-    ) {
+    private static func pair() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let cluster = try Cluster(schema: tree, seed: seed)
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
@@ -34,9 +32,7 @@ import TidemarkTestSupport
         LEFT JOIN note_tags AS t ON t.note_id = n.id ORDER BY n.id, t.tag
         """
 
-    @Test func `case 44, I3 I8: a refused deletion brings back list, notes and join rows at once`()
-        async throws
-    {
+    @Test func `case 44, I3 I8: a refused deletion brings back list, notes and join rows at once`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
         try await ben.write("DELETE FROM lists WHERE id = 1")
@@ -48,27 +44,17 @@ import TidemarkTestSupport
             ]
         )
         // The truth in the answer is enough to build them again without a copy: all three levels.
-        let answer = try #require(
-            ben.transport.faults.answers.last { $0.contains("conflict\":true") }
-        )
-        for part in [
-            #""lists":{"create":[],"update":[1]"#, #""notes":{"create":[],"update":[1,2]"#,
-        ] {
+        let answer = try #require(ben.transport.faults.answers.last { $0.contains("conflict\":true") })
+        for part in [#""lists":{"create":[],"update":[1]"#, #""notes":{"create":[],"update":[1,2]"#] {
             #expect(answer.contains(part), "\(answer)")
         }
-        #expect(
-            answer.contains(
-                #""note_tags":{"create":[],"update":[[1,"cheap"],[2,"cheap"],[1,"urgent"]]"#
-            )
-        )
+        #expect(answer.contains(#""note_tags":{"create":[],"update":[[1,"cheap"],[2,"cheap"],[1,"urgent"]]"#))
         try await ben.engine.resolve("1", .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows(Self.whole) == ["work|report|urgent"])
     }
 
-    @Test func `case 51, I9 I5: a deleted list meets an edit of its note that still waits`()
-        async throws
-    {
+    @Test func `case 51, I9 I5: a deleted list meets an edit of its note that still waits`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("DELETE FROM lists WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -82,13 +68,10 @@ import TidemarkTestSupport
         #expect(try await ben.rows("PRAGMA foreign_key_check") == [])
         let rules = try await ben.engine.conflicts().map(\.reasons.first?.rule)
         #expect(rules == ["deleted", "parentDeleted"])
-        #expect(
-            try await ben.engine.conflicts().first?.records.map(\.mine) == [#"{"text":"oat milk"}"#]
-        )
+        #expect(try await ben.engine.conflicts().first?.records.map(\.mine) == [#"{"text":"oat milk"}"#])
     }
 
-    @Test func `case 51: a list deleted at the server's shell meets notes that wait`() async throws
-    {
+    @Test func `case 51: a list deleted at the server's shell meets notes that wait`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await ben.write("INSERT INTO notes (list_id, text) VALUES (1, 'soap')")
         try cluster.writeOutside("PRAGMA foreign_keys = ON; DELETE FROM lists WHERE id = 1")
@@ -116,8 +99,9 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: [3, 4])
-    func `case 50: every permutation of unique values in one set arrives`(count: Int) async throws {
+    @Test(arguments: [3, 4]) func `case 50: every permutation of unique values in one set arrives`(count: Int)
+        async throws
+    {
         let rows = (1...count).map { "(\($0), 1, \($0), 'n\($0)')" }.joined(separator: ", ")
         let cluster = try Cluster(schema: Self.slots, seed: "INSERT INTO slots VALUES \(rows)")
         let anna = try await cluster.device("anna")
@@ -129,10 +113,7 @@ import TidemarkTestSupport
             }
             try await anna.write(([away] + back).joined(separator: ";"))
             try await cluster.converge(anna, ben)
-            #expect(
-                try await ben.rows("SELECT position FROM slots ORDER BY id")
-                    == order.map(String.init)
-            )
+            #expect(try await ben.rows("SELECT position FROM slots ORDER BY id") == order.map(String.init))
         }
         #expect(try await anna.engine.conflicts().isEmpty)
     }
@@ -152,15 +133,10 @@ import TidemarkTestSupport
             """
         )
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT position, name FROM slots ORDER BY position")
-                == ["1|two", "2|one"]
-        )
+        #expect(try await ben.rows("SELECT position, name FROM slots ORDER BY position") == ["1|two", "2|one"])
     }
 
-    @Test func `rule 18: half of a unique pair changes, and the loser sees who holds the pair`()
-        async throws
-    {
+    @Test func `rule 18: half of a unique pair changes, and the loser sees who holds the pair`() async throws {
         let cluster = try Cluster(
             schema: Self.slots,
             seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two'), (3, 2, 2, 'three')"

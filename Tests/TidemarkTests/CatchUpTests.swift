@@ -13,9 +13,9 @@ import TidemarkTestSupport
         INSERT INTO words (word) SELECT 'word number ' || i FROM n
         """
 
-    private static func pair(
-        limits: Limits = .standard
-    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+    private static func pair(limits: Limits = .standard) async throws -> (
+        cluster: Cluster, anna: TestDevice, ben: TestDevice
+    ) {
         let cluster = try Cluster(schema: schema, seed: seed, limits: limits)
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
@@ -29,11 +29,9 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         let answer = try #require(ben.transport.faults.answers.last)
         #expect(
-            try SentChangeSet.all(in: answer).map(\.records)
-                == [
-                    ["update words 10 (count)"], ["delete words 20"],
-                    ["create words 1001 (count, word)"],
-                ]
+            try SentChangeSet.all(in: answer).map(\.records) == [
+                ["update words 10 (count)"], ["delete words 20"], ["create words 1001 (count, word)"],
+            ]
         )
         #expect(answer.utf8.count < 1000)
         try await cluster.converge(anna, ben)
@@ -51,8 +49,7 @@ import TidemarkTestSupport
         #expect(told.isEmpty)
     }
 
-    @Test func `A5: what is missed comes first, then the device's own, in one answer`() async throws
-    {
+    @Test func `A5: what is missed comes first, then the device's own, in one answer`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         for id in 1...5 { try await anna.write("UPDATE words SET count = 1 WHERE id = \(id)") }
         try await anna.engine.sync()
@@ -83,8 +80,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await ben.engine.sync()
         #expect(
-            try await ben.rows("SELECT id, word FROM words WHERE id < 3 OR id > 1000")
-                == ["1|changed", "1001|stays"]
+            try await ben.rows("SELECT id, word FROM words WHERE id < 3 OR id > 1000") == ["1|changed", "1001|stays"]
         )
         try await cluster.converge(anna, ben)
     }
@@ -100,8 +96,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT id FROM words WHERE id = 1") == [])
     }
 
-    @Test func `E6: a deleted word's id comes back under the same id, text keys too`() async throws
-    {
+    @Test func `E6: a deleted word's id comes back under the same id, text keys too`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
             seed: "INSERT INTO tags VALUES ('red', 'ff0000')"
@@ -127,10 +122,7 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         #expect(ben.transport.faults.requests.count >= 5)
         try await cluster.converge(ben, anna)
-        #expect(
-            try await ben.rows("SELECT count FROM words WHERE id IN (1, 19, 500)")
-                == ["1", "1", "2"]
-        )
+        #expect(try await ben.rows("SELECT count FROM words WHERE id IN (1, 19, 500)") == ["1", "1", "2"])
         // The edit of word 19 was made without having seen Anna's, however late it was sent.
         #expect(try await ben.engine.conflicts().map(\.records.first?.key) == ["19"])
     }
@@ -145,9 +137,9 @@ import TidemarkTestSupport
         }
         try await cluster.converge(anna, ben)
         #expect(
-            try await cluster.rows(
-                "SELECT count(*) = max(revision) - min(revision) + 1 FROM tidemark_revision"
-            ) == ["1"]
+            try await cluster.rows("SELECT count(*) = max(revision) - min(revision) + 1 FROM tidemark_revision") == [
+                "1"
+            ]
         )
     }
 }

@@ -27,10 +27,7 @@ import TidemarkTestSupport
         try await anna.write("DELETE FROM notes WHERE id = 3")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 2")
         try await anna.engine.sync()
-        #expect(
-            try anna.lastSent
-                == [["update notes 1 (text)"], ["delete notes 3"], ["update notes 2 (done)"]]
-        )
+        #expect(try anna.lastSent == [["update notes 1 (text)"], ["delete notes 3"], ["update notes 2 (done)"]])
     }
 
     @Test func `B5: neighbouring transactions on one note are merged`() async throws {
@@ -56,8 +53,8 @@ import TidemarkTestSupport
         #expect(
             try anna.lastSent == [
                 [
-                    "create lists new (name)", "create notes new (done, list_id, text)",
-                    "update notes 1 (done)", "update notes 2 (done)", "delete notes 3",
+                    "create lists new (name)", "create notes new (done, list_id, text)", "update notes 1 (done)",
+                    "update notes 2 (done)", "delete notes 3",
                 ]
             ]
         )
@@ -77,12 +74,7 @@ import TidemarkTestSupport
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 2")
         try anna.writeOutside("UPDATE notes SET done = 1 WHERE id = 3")
         try await anna.engine.sync()
-        #expect(
-            try anna.lastSent
-                == [
-                    ["update notes 1 (done)"], ["update notes 2 (done)"], ["update notes 3 (done)"],
-                ]
-        )
+        #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 2 (done)"], ["update notes 3 (done)"]])
     }
 
     @Test func `B5: a note created and deleted before a sync is never sent`() async throws {
@@ -103,9 +95,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.status().pendingChangeSets == 0)
     }
 
-    @Test func `A10: two notes edited in turn are a set each time, on what was there before`()
-        async throws
-    {
+    @Test func `A10: two notes edited in turn are a set each time, on what was there before`() async throws {
         let anna = try await Self.device()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
@@ -115,16 +105,14 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         #expect(
             try anna.lastSent == [
-                ["update notes 1 (text)"], ["update notes 2 (text)"],
-                ["update notes 1 (done, text)"], ["update notes 2 (text)"],
-                ["update notes 3 (done)"],
+                ["update notes 1 (text)"], ["update notes 2 (text)"], ["update notes 1 (done, text)"],
+                ["update notes 2 (text)"], ["update notes 3 (done)"],
             ]
         )
         let sent = try #require(try anna.sent.last { !$0.isEmpty })
         #expect(sent.map(\.after) == [[], [], [sent[0].id], [sent[1].id], []])
         #expect(
-            try await anna.rows("SELECT text, done FROM notes ORDER BY id")
-                == ["rice milk|1", "bread|0", "salt|1"]
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id") == ["rice milk|1", "bread|0", "salt|1"]
         )
     }
 
@@ -141,9 +129,7 @@ import TidemarkTestSupport
     /// How often a device runs each statement to send so many transactions and take in the answer.
     private static func statements(_ count: Int) async throws -> [String: Int] {
         let anna = try await device()
-        for number in 1...count {
-            try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, '\(number)')")
-        }
+        for number in 1...count { try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, '\(number)')") }
         let counted = Mutex<[String: Int]>([:])
         try await anna.database.write { db in
             db.trace { event in
@@ -158,9 +144,7 @@ import TidemarkTestSupport
         return counted.withLock { $0 }
     }
 
-    @Test func `A2: what many transactions have in common is done once for all of them`()
-        async throws
-    {
+    @Test func `A2: what many transactions have in common is done once for all of them`() async throws {
         let few = try await Self.statements(10)
         let many = try await Self.statements(60)
         // The definitions of tables are read again when other tests' have taken their place in
@@ -218,9 +202,7 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 3 (done)"]])
     }
 
-    @Test func `rule 2: a statement that failed in a transaction does not split the next one`()
-        async throws
-    {
+    @Test func `rule 2: a statement that failed in a transaction does not split the next one`() async throws {
         let anna = try await Self.device()
         try await anna.database.write { db in
             try db.execute(sql: "UPDATE notes SET done = 1 WHERE id = 1")
@@ -229,14 +211,9 @@ import TidemarkTestSupport
                 try db.execute(sql: "INSERT INTO notes (list_id, text) VALUES (77, 'rake')")
             }
         }
-        try await anna.write(
-            "UPDATE notes SET done = 1 WHERE id = 2; UPDATE notes SET done = 1 WHERE id = 3"
-        )
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 2; UPDATE notes SET done = 1 WHERE id = 3")
         try await anna.engine.sync()
-        #expect(
-            try anna.lastSent
-                == [["update notes 1 (done)"], ["update notes 2 (done)", "update notes 3 (done)"]]
-        )
+        #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 2 (done)", "update notes 3 (done)"]])
     }
 
     @Test func `A2: whatever waits, one round is one request`() async throws {
@@ -267,9 +244,7 @@ import TidemarkTestSupport
         let rows = try await ben.rows(joined)
         #expect(rows.map { $0.split(separator: "|").last } == ["attic", "garden"])
         #expect(try await anna.rows(joined) == rows)
-        #expect(
-            try await ben.rows("SELECT id FROM notes ORDER BY id") == ["1", "2", "3", "4", "5"]
-        )
+        #expect(try await ben.rows("SELECT id FROM notes ORDER BY id") == ["1", "2", "3", "4", "5"])
     }
 
     @Test func `F1: an id that could mean somebody else's note is refused`() async throws {
@@ -277,9 +252,7 @@ import TidemarkTestSupport
         #expect(throws: DatabaseError.self) {
             try anna.writeOutside("INSERT INTO notes (id, text) VALUES (4, 'whose?')")
         }
-        #expect(throws: DatabaseError.self) {
-            try anna.writeOutside("UPDATE notes SET id = 9 WHERE id = 1")
-        }
+        #expect(throws: DatabaseError.self) { try anna.writeOutside("UPDATE notes SET id = 9 WHERE id = 1") }
         #expect(try await anna.rows("SELECT id FROM notes") == ["1", "2", "3"])
     }
 }

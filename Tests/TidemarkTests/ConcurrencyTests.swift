@@ -11,9 +11,7 @@ import TidemarkTestSupport
 
     @Test func `A15: the counter of temporary ids survives a restart`() async throws {
         let anna = try await Cluster(schema: Self.schema).device("anna")
-        let first = try await anna.database.write { db in
-            [try TemporaryIDs.next(db), try TemporaryIDs.next(db)]
-        }
+        let first = try await anna.database.write { db in [try TemporaryIDs.next(db), try TemporaryIDs.next(db)] }
         try anna.database.close()
         let restarted = try await anna.reopened()
         let second = try await restarted.database.write { try TemporaryIDs.next($0) }
@@ -43,11 +41,7 @@ import TidemarkTestSupport
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         let transport = CountingTransport(wrapping: anna.transport)
-        let engine = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: transport
-        )
+        let engine = try await SyncEngine(anna.database, server: "http://cluster.test", transport: transport)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 1...20 {
                 group.addTask {
@@ -62,9 +56,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes") == ["20|20"])
     }
 
-    @Test func `A15: an edit made when a round has taken in its answer is sent by the next sync`()
-        async throws
-    {
+    @Test func `A15: an edit made when a round has taken in its answer is sent by the next sync`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
         let following = Mutex<Task<Void, any Error>?>(nil)
@@ -83,18 +75,12 @@ import TidemarkTestSupport
         let sync = try #require(task)
         try await sync.value
         #expect(try await anna.engine.status().pendingChangeSets == 0)
-        #expect(
-            try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["first", "second"]
-        )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["first", "second"])
     }
 
     /// Edits the file, and returns once the engine was asked for a sync.
     private static func editAndSync(_ device: TestDevice) -> Task<Void, any Error> {
-        do {
-            try device.writeOutside("INSERT INTO notes (text) VALUES ('second')")
-        } catch {
-            Issue.record(error)
-        }
+        do { try device.writeOutside("INSERT INTO notes (text) VALUES ('second')") } catch { Issue.record(error) }
         let door = Latch()
         door.close()
         let sync = Task { try await device.engine.sync { door.open() } }
@@ -121,9 +107,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT max(id) FROM notes") == ["20"])
     }
 
-    @Test func `A15: a snapshot of another history is overtaken by a process, and nothing doubles`()
-        async throws
-    {
+    @Test func `A15: a snapshot of another history is overtaken by a process, and nothing doubles`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let first = try await cluster.device("anna")
         let second = try await first.reopened(environment: .ignoringLocks)
@@ -166,10 +150,7 @@ import TidemarkTestSupport
     }
 
     /// An engine on a device's file that goes another way, and minds no lock.
-    private static func engine(
-        on device: TestDevice,
-        over transport: any Transport
-    ) async throws -> SyncEngine {
+    private static func engine(on device: TestDevice, over transport: any Transport) async throws -> SyncEngine {
         try await SyncEngine(
             device.database,
             server: "http://cluster.test",
@@ -199,10 +180,7 @@ import TidemarkTestSupport
         try await writing
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["60"])
-        #expect(
-            try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes WHERE id > 1")
-                == ["60|60"]
-        )
+        #expect(try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes WHERE id > 1") == ["60|60"])
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 }
@@ -247,9 +225,7 @@ private final class OvertakenTransport: ForwardingTransport {
     var isOvertaken: Bool { happened.withLock { $0 } }
 
     /// Runs `body` once, after the server has made the next snapshot and before it arrives.
-    func whileSnapshotTravels(_ body: @escaping @Sendable () async throws -> Void) {
-        meanwhile.withLock { $0 = body }
-    }
+    func whileSnapshotTravels(_ body: @escaping @Sendable () async throws -> Void) { meanwhile.withLock { $0 = body } }
 
     func snapshot(
         zone: String,

@@ -36,10 +36,7 @@ import TidemarkTestSupport
         device.transport.faults.answers.count { $0.contains(#""echo":"ids""#) }
     }
 
-    @Test
-    func `A3 A4: a family of new rows gets its ids in place, keys and references, in one request`()
-        async throws
-    {
+    @Test func `A3 A4: a family of new rows gets its ids in place, keys and references, in one request`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try await anna.write(
             """
@@ -51,21 +48,13 @@ import TidemarkTestSupport
             INSERT INTO badge SELECT id, 'x' FROM player WHERE name = 'Dan';
             """
         )
-        try await anna.write(
-            "UPDATE player SET team = (SELECT id FROM team WHERE name = 'blue') WHERE id = 1"
-        )
+        try await anna.write("UPDATE player SET team = (SELECT id FROM team WHERE name = 'blue') WHERE id = 1")
         try await anna.write("DELETE FROM plays WHERE player = 1")
         let events = try await anna.events { try await anna.engine.sync() }
         #expect(short(anna) == 1)
         #expect(anna.transport.faults.requests.count == 1)
         #expect(
-            events.contains {
-                if case .identitiesAssigned("player", let ids) = $0 {
-                    ids.count == 2
-                } else {
-                    false
-                }
-            }
+            events.contains { if case .identitiesAssigned("player", let ids) = $0 { ids.count == 2 } else { false } }
         )
         let family = """
             SELECT t.id || ' ' || t.lead || ' ' || p.id || ' ' || p.name || ' ' || ifnull(p.boss, '-') || ' '
@@ -81,17 +70,15 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [
-        "UPDATE player SET score = 7 WHERE name IN ('Anna', 'Cleo')",
-        "UPDATE player SET name = name || '!'",
+        "UPDATE player SET score = 7 WHERE name IN ('Anna', 'Cleo')", "UPDATE player SET name = name || '!'",
         "DELETE FROM player WHERE name = 'Cleo'",
         "DELETE FROM player WHERE name = 'Cleo'; INSERT INTO player (name) VALUES ('Cleo')",
         "UPDATE player SET boss = (SELECT id FROM player WHERE name = 'Cleo') WHERE name = 'Anna'",
         "INSERT INTO plays SELECT id, 'go', 'x' FROM player WHERE name = 'Cleo'",
         "INSERT OR REPLACE INTO player SELECT id, team, 'Eve', boss, 2, photo FROM player WHERE name = 'Anna'",
-    ])
-    func `A4 A6: who edits the same rows while they travel sends that next, on what was confirmed`(
-        edit: String
-    ) async throws {
+    ]) func `A4 A6: who edits the same rows while they travel sends that next, on what was confirmed`(edit: String)
+        async throws
+    {
         let (cluster, anna, ben) = try await meeting()
         try await anna.write("INSERT INTO player (team, name) VALUES (1, 'Cleo')")
         try await anna.write("UPDATE player SET score = 3, photo = x'01' WHERE name = 'Anna'")
@@ -107,9 +94,7 @@ import TidemarkTestSupport
         #expect(verification.records.isEmpty)
     }
 
-    @Test func `rule 3: an answer that is lost comes back whole, and the edits after it stay`()
-        async throws
-    {
+    @Test func `rule 3: an answer that is lost comes back whole, and the edits after it stay`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try await anna.write("INSERT INTO player (team, name) VALUES (1, 'Cleo')")
         anna.transport.faults.add(.answerLost)
@@ -120,9 +105,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM player") == ["2"])
     }
 
-    @Test func `A5 A6: what others did, or a conflict, brings the whole answer as ever`()
-        async throws
-    {
+    @Test func `A5 A6: what others did, or a conflict, brings the whole answer as ever`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try await ben.write("UPDATE player SET score = 9 WHERE id = 1")
         try await ben.engine.sync()
@@ -155,17 +138,13 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `rule 17: a row that changed unseen is noticed, and nothing is taken for confirmed`()
-        async throws
-    {
+    @Test func `rule 17: a row that changed unseen is noticed, and nothing is taken for confirmed`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try await anna.write("UPDATE player SET score = 5 WHERE id = 1")
         // The edit disappears from the table but not from the outbox, as after a bad disk.
         anna.transport.faults.whileInFlight {
             try await anna.database.write { db in
-                try DeviceFile.whileApplying(db) {
-                    try db.execute(sql: "UPDATE player SET score = 0.1 WHERE id = 1")
-                }
+                try DeviceFile.whileApplying(db) { try db.execute(sql: "UPDATE player SET score = 0.1 WHERE id = 1") }
             }
         }
         try await anna.engine.sync()
@@ -176,9 +155,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `a short answer without a fingerprint is asked for again with its rows`()
-        async throws
-    {
+    @Test func `a short answer without a fingerprint is asked for again with its rows`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let setUp = try await cluster.device("anna")
         let way = Lying(setUp.transport, #""fingerprint""#, #""fingerprinX""#)
@@ -193,8 +170,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna)
     }
 
-    @Test func `a short answer that gives a new record another's id changes nothing`() async throws
-    {
+    @Test func `a short answer that gives a new record another's id changes nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let setUp = try await cluster.device("anna")
         let way = Lying(setUp.transport, #"{"create":[2]"#, #"{"create":[1]"#)
@@ -247,9 +223,7 @@ private final class Lying: ForwardingTransport {
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
-        guard !isLying else {
-            throw TidemarkError(.invalidResponse, "No snapshot of Tidemark.", fix: "f")
-        }
+        guard !isLying else { throw TidemarkError(.invalidResponse, "No snapshot of Tidemark.", fix: "f") }
         try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
     }
 }

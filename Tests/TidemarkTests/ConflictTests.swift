@@ -10,17 +10,15 @@ import TidemarkTestSupport
         """
     private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
 
-    private static func offlinePair(
-        _ policy: ConflictPolicy = .reject
-    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+    private static func offlinePair(_ policy: ConflictPolicy = .reject) async throws -> (
+        cluster: Cluster, anna: TestDevice, ben: TestDevice
+    ) {
         let cluster = try Cluster(schema: schema, seed: seed, policies: ["notes": policy])
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
 
     @Test(arguments: ConflictPolicy.asking)
-    func `A6, rule 1: both edit a note offline, the later sync overwrites nobody`(
-        policy: ConflictPolicy
-    ) async throws {
+    func `A6, rule 1: both edit a note offline, the later sync overwrites nobody`(policy: ConflictPolicy) async throws {
         let (cluster, anna, ben) = try await Self.offlinePair(policy)
         try await anna.write("UPDATE notes SET text = 'milk and eggs' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -51,10 +49,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await cluster.converge(anna, ben)
         for device in [anna, ben] {
-            #expect(
-                try await device.rows("SELECT * FROM notes WHERE id = 1")
-                    == ["1|milk and eggs|1"]
-            )
+            #expect(try await device.rows("SELECT * FROM notes WHERE id = 1") == ["1|milk and eggs|1"])
             #expect(try await device.engine.conflicts().isEmpty)
         }
     }
@@ -87,8 +82,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test(arguments: ConflictPolicy.allCases)
-    func `A6, rule 1: an edit of a note that was deleted is a conflict`(
+    @Test(arguments: ConflictPolicy.allCases) func `A6, rule 1: an edit of a note that was deleted is a conflict`(
         policy: ConflictPolicy
     ) async throws {
         let (cluster, anna, ben) = try await Self.offlinePair(policy)
@@ -104,17 +98,14 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ConflictPolicy.asking)
-    func `A6, rule 1: deleting a note that was edited is a conflict, the note is back`(
-        policy: ConflictPolicy
-    ) async throws {
+    func `A6, rule 1: deleting a note that was edited is a conflict, the note is back`(policy: ConflictPolicy)
+        async throws
+    {
         let (cluster, anna, ben) = try await Self.offlinePair(policy)
         try await anna.write("UPDATE notes SET text = 'milk and eggs' WHERE id = 1")
         try await ben.write("DELETE FROM notes WHERE id = 1")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT text FROM notes ORDER BY id")
-                == ["milk and eggs", "bread"]
-        )
+        #expect(try await ben.rows("SELECT text FROM notes ORDER BY id") == ["milk and eggs", "bread"])
         let conflict = try #require(try await ben.engine.conflicts().first)
         #expect(conflict.reasons.map(\.rule) == ["changed"])
         #expect(conflict.records.first?.operation == "delete")
@@ -151,14 +142,10 @@ import TidemarkTestSupport
         try cluster.writeOutside("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
-        #expect(
-            try await ben.engine.conflicts().map(\.records.first?.mine)
-                == [#"{"text":"oat milk"}"#]
-        )
+        #expect(try await ben.engine.conflicts().map(\.records.first?.mine) == [#"{"text":"oat milk"}"#])
     }
 
-    @Test(arguments: ConflictPolicy.asking)
-    func `A6: both create the same text key, the later sees the earlier's`(
+    @Test(arguments: ConflictPolicy.asking) func `A6: both create the same text key, the later sees the earlier's`(
         policy: ConflictPolicy
     ) async throws {
         let cluster = try Cluster(
@@ -182,10 +169,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET text = 'first edit' WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'later edit, first sync' WHERE id = 1")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await cluster.rows("SELECT text FROM notes WHERE id = 1")
-                == ["later edit, first sync"]
-        )
+        #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["later edit, first sync"])
         #expect(try await ben.engine.conflicts().count == 1)
     }
 }

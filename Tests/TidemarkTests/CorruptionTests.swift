@@ -11,9 +11,7 @@ import TidemarkTestSupport
     /// The number of corruptions; the environment can ask for more.
     static let count = Effort.count("TIDEMARK_CORRUPTIONS", short: 100, long: 100)
 
-    @Test func `G10: 100 of 100 random corruptions are found and healed, pending edits kept`()
-        async throws
-    {
+    @Test func `G10: 100 of 100 random corruptions are found and healed, pending edits kept`() async throws {
         var random = SeededGenerator(seed: 10)
         let cluster = try Cluster(schema: FingerprintTests.schema, seed: FingerprintTests.seed)
         let anna = try await cluster.device("anna")
@@ -24,9 +22,7 @@ import TidemarkTestSupport
             try await anna.write("UPDATE player SET note = \(number) WHERE id = \(player)")
             if Bool.random(using: &random) { try await anna.engine.sync() }
             let isPending = Bool.random(using: &random)
-            if isPending {
-                try await ben.write("INSERT INTO tag VALUES ('edit \(number)', x'00')")
-            }
+            if isPending { try await ben.write("INSERT INTO tag VALUES ('edit \(number)', x'00')") }
             let sound = try await ben.digest().hash
             let corruption = corruption(&random)
             try ben.corrupt(corruption)
@@ -35,14 +31,9 @@ import TidemarkTestSupport
             try await ben.engine.sync()
             let isFound = ben.transport.faults.comparisons.count > asked
             #expect(isFound == isHarmed, "\(number): \(corruption)")
-            #expect(
-                try await ben.digest().hash == cluster.store.digest(zone: "main").hash,
-                "\(number): \(corruption)"
-            )
+            #expect(try await ben.digest().hash == cluster.store.digest(zone: "main").hash, "\(number): \(corruption)")
             if isPending {
-                let kept = try await cluster.rows(
-                    "SELECT count(*) FROM tag WHERE name = 'edit \(number)'"
-                )
+                let kept = try await cluster.rows("SELECT count(*) FROM tag WHERE name = 'edit \(number)'")
                 #expect(kept == ["1"], "\(number): \(corruption)")
                 try await ben.write("DELETE FROM tag WHERE name = 'edit \(number)'")
             }
@@ -55,10 +46,9 @@ import TidemarkTestSupport
         let player = Int.random(in: 1...60, using: &random)
         let team = Int.random(in: 1...3, using: &random)
         let value =
-            [
-                "NULL", "''", "'x'", "x''", "x'00ff'", "0", "-1", "1e300", "0.1",
-                "9223372036854775807",
-            ].randomElement(using: &random) ?? "0"
+            ["NULL", "''", "'x'", "x''", "x'00ff'", "0", "-1", "1e300", "0.1", "9223372036854775807"].randomElement(
+                using: &random
+            ) ?? "0"
         let columns = ["team_id", "name", "score", "photo", "note", "born"]
         let column = columns.randomElement(using: &random) ?? "name"
         switch Int.random(in: 0..<12, using: &random) {

@@ -23,10 +23,9 @@ import TidemarkTestSupport
     }
 
     /// A zone whose devices are far behind as soon as anything has changed.
-    private static func start(
-        teams: Int = 60,
-        merge: [String: MergeFunction] = [:]
-    ) async throws -> (Cluster, TestDevice, TestDevice) {
+    private static func start(teams: Int = 60, merge: [String: MergeFunction] = [:]) async throws -> (
+        Cluster, TestDevice, TestDevice
+    ) {
         var limits = Limits.standard
         limits.deltaBytesMin = 1
         let cluster = try Cluster(schema: schema, seed: seed(teams), limits: limits)
@@ -43,9 +42,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `F4: what changed in many change sets arrives at once, whatever changed hands`()
-        async throws
-    {
+    @Test func `F4: what changed in many change sets arrives at once, whatever changed hands`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         for sql in [
             "UPDATE team SET name = 'swapping' WHERE id = 1; UPDATE team SET name = 'T1' WHERE id = 2",
@@ -62,15 +59,14 @@ import TidemarkTestSupport
         #expect(try await Self.snapshots(ben) == 0)
         try await cluster.converge(ben, anna)
         #expect(
-            try await ben.rows("SELECT id, name FROM team WHERE id < 4 OR name = 'T3' ORDER BY id")
-                == ["1|T2", "2|T1", "61|T3"]
+            try await ben.rows("SELECT id, name FROM team WHERE id < 4 OR name = 'T3' ORDER BY id") == [
+                "1|T2", "2|T1", "61|T3",
+            ]
         )
         #expect(try await ben.engine.verify().records.isEmpty)
     }
 
-    @Test func `rule 1: waiting edits stay on top of a delta, and are judged by what it brought`()
-        async throws
-    {
+    @Test func `rule 1: waiting edits stay on top of a delta, and are judged by what it brought`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await anna.write("UPDATE team SET name = 'theirs' WHERE id = 1")
         try await anna.write("UPDATE player SET name = 'theirs' WHERE id = 2")
@@ -94,12 +90,9 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `rule 1: an edit that a delta overtook is not made again unasked by a merge`()
-        async throws
-    {
+    @Test func `rule 1: an edit that a delta overtook is not made again unasked by a merge`() async throws {
         let merges: [[String: MergeFunction]] = [
-            ["tag": { _ in nil }],
-            ["team": { $0.base?["name"] == $0.theirs["name"] ? $0.mine : nil }],
+            ["tag": { _ in nil }], ["team": { $0.base?["name"] == $0.theirs["name"] ? $0.mine : nil }],
         ]
         for merge in merges {
             let (cluster, anna, ben) = try await Self.start(merge: merge)
@@ -113,8 +106,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: [60, 1])
-    func `what was committed while its answer was lost is not there twice after a delta`(
+    @Test(arguments: [60, 1]) func `what was committed while its answer was lost is not there twice after a delta`(
         changedTeams: Int
     ) async throws {
         let (cluster, anna, ben) = try await Self.start()
@@ -132,10 +124,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT name FROM player WHERE id = 5") == ["mine"])
         try await ben.write("UPDATE player SET team = 2 WHERE id = 61")
         try await cluster.converge(ben, anna)
-        #expect(
-            try await cluster.rows("SELECT team, name FROM player WHERE id = 5 OR id > 60")
-                == ["5|mine", "2|own"]
-        )
+        #expect(try await cluster.rows("SELECT team, name FROM player WHERE id = 5 OR id > 60") == ["5|mine", "2|own"])
     }
 
     @Test func `where most rows have changed, all rows come anew`() async throws {
@@ -146,9 +135,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
     }
 
-    @Test func `rule 17: a delta on rows that are others than they should be is not kept`()
-        async throws
-    {
+    @Test func `rule 17: a delta on rows that are others than they should be is not kept`() async throws {
         let (cluster, anna, ben) = try await Self.start(teams: 700)
         // More rows than are looked at with every sync: only the delta's own fingerprint tells.
         try ben.writeOutside(
@@ -166,9 +153,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.verify().records.isEmpty)
     }
 
-    @Test func `rule 19: a delta that deletes much is taken once the server has confirmed it`()
-        async throws
-    {
+    @Test func `rule 19: a delta that deletes much is taken once the server has confirmed it`() async throws {
         let (cluster, anna, ben) = try await Self.start(teams: 400)
         try await anna.write("DELETE FROM player WHERE id <= 200")
         try await anna.engine.sync()
@@ -178,9 +163,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM player") == ["200"])
     }
 
-    @Test func `a delta whose file is lost, and edits made meanwhile, change nothing`()
-        async throws
-    {
+    @Test func `a delta whose file is lost, and edits made meanwhile, change nothing`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await anna.write("UPDATE team SET name = 'one' WHERE id = 1")
         try await anna.engine.sync()
@@ -191,10 +174,7 @@ import TidemarkTestSupport
         try await anna.write("UPDATE team SET name = 'three' WHERE id = 3")
         try await anna.engine.sync()
         try await cluster.converge(ben, anna)
-        #expect(
-            try await anna.rows("SELECT name FROM team WHERE id < 4 ORDER BY id")
-                == ["one", "two", "three"]
-        )
+        #expect(try await anna.rows("SELECT name FROM team WHERE id < 4 ORDER BY id") == ["one", "two", "three"])
     }
 
     @Test func `a device of an older schema gets all rows`() async throws {

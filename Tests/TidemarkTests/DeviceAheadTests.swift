@@ -15,10 +15,7 @@ import TidemarkTestSupport
     private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt')"
     private static let grow = "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3;"
 
-    @Test
-    func `C3: a column that the server does not know keeps its values and is sent when it does`()
-        async throws
-    {
+    @Test func `C3: a column that the server does not know keeps its values and is sent when it does`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -31,26 +28,19 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         try await anna.engine.sync()
         // Refused under `reject`: the text is the server's again, the new column is nobody else's.
-        for conflict in try await anna.engine.conflicts() {
-            try await anna.engine.resolve(conflict.id, .retry)
-        }
+        for conflict in try await anna.engine.conflicts() { try await anna.engine.resolve(conflict.id, .retry) }
         try await anna.engine.sync()
         #expect(try await anna.engine.status().pendingChangeSets == 0)
         #expect(
-            try await anna.rows("SELECT id, text, done, stars FROM notes ORDER BY id")
-                == ["1|milk|1|4", "2|bread|1|5", "3|sea salt|1|2", "4|rake|0|1"]
-        )
-        #expect(
-            try await cluster.rows("SELECT text FROM notes ORDER BY id") == [
-                "milk", "bread", "sea salt", "rake",
+            try await anna.rows("SELECT id, text, done, stars FROM notes ORDER BY id") == [
+                "1|milk|1|4", "2|bread|1|5", "3|sea salt|1|2", "4|rake|0|1",
             ]
         )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["milk", "bread", "sea salt", "rake"])
         try cluster.writeOutside(Self.grow)
         let carla = try await cluster.device("carla")
         try await cluster.converge(anna, carla)
-        #expect(
-            try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["4", "5", "2", "1"]
-        )
+        #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["4", "5", "2", "1"])
     }
 
     @Test func `a deletion that is refused brings back what only this file had`() async throws {
@@ -67,17 +57,13 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text, stars FROM notes WHERE id = 2") == ["rye|5"])
     }
 
-    @Test func `a retry does not bring back what only this file had before a later edit`()
-        async throws
-    {
+    @Test func `a retry does not bring back what only this file had before a later edit`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try anna.writeOutside(Self.grow)
         anna = try await anna.reopened()
-        try await anna.write(
-            "UPDATE notes SET stars = 1 WHERE id = 1; UPDATE notes SET text = 'rye' WHERE id = 2"
-        )
+        try await anna.write("UPDATE notes SET stars = 1 WHERE id = 1; UPDATE notes SET text = 'rye' WHERE id = 2")
         try await anna.write("UPDATE notes SET text = 'sea salt' WHERE id = 3")
         try await anna.write("UPDATE notes SET stars = 2 WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'rolls' WHERE id = 2")
@@ -86,11 +72,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT stars FROM notes") == ["2", "3", "3"])
         let conflict = try #require(try await anna.engine.conflicts().first)
         try await anna.engine.resolve(conflict.id, .retry)
-        #expect(
-            try await anna.rows("SELECT text, stars FROM notes WHERE id < 3") == [
-                "milk|2", "rye|3",
-            ]
-        )
+        #expect(try await anna.rows("SELECT text, stars FROM notes WHERE id < 3") == ["milk|2", "rye|3"])
         try await anna.engine.sync()
         try cluster.writeOutside(Self.grow)
         try await cluster.converge(anna)
@@ -99,8 +81,7 @@ import TidemarkTestSupport
 
     @Test func `a new row that is refused keeps what only this file had in it`() async throws {
         let cluster = try Cluster(
-            schema:
-                "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, done INTEGER);",
+            schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, done INTEGER);",
             seed: Self.seed
         )
         var anna = try await cluster.device("anna")
@@ -119,18 +100,13 @@ import TidemarkTestSupport
         try await ben.write("DELETE FROM notes WHERE text = 'rake'")
         try await ben.engine.sync()
         try await anna.engine.sync()
-        for conflict in try await anna.engine.conflicts() {
-            try await anna.engine.resolve(conflict.id, .retry)
-        }
+        for conflict in try await anna.engine.conflicts() { try await anna.engine.resolve(conflict.id, .retry) }
         #expect(try await anna.rows("SELECT done, stars FROM notes WHERE text = 'rake'") == ["7|2"])
         try await anna.engine.sync()
         #expect(try await anna.rows("SELECT done, stars FROM notes WHERE text = 'rake'") == ["7|2"])
     }
 
-    @Test
-    func `rule 1: two apps that filled a new column before the server had it do not overwrite`()
-        async throws
-    {
+    @Test func `rule 1: two apps that filled a new column before the server had it do not overwrite`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         var ben = try await cluster.device("ben")
@@ -138,9 +114,7 @@ import TidemarkTestSupport
         anna = try await anna.reopened()
         ben = try await ben.reopened()
         try await anna.write("UPDATE notes SET stars = 1 WHERE id = 1")
-        try await ben.write(
-            "UPDATE notes SET stars = 2 WHERE id = 1; UPDATE notes SET stars = 2 WHERE id = 3"
-        )
+        try await ben.write("UPDATE notes SET stars = 2 WHERE id = 1; UPDATE notes SET stars = 2 WHERE id = 3")
         try await anna.engine.sync()
         try await ben.engine.sync()
         try cluster.writeOutside(Self.grow)
@@ -154,9 +128,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["2", "3", "2"])
     }
 
-    @Test func `C3: rows that a table had before the server knew it are this device's creations`()
-        async throws
-    {
+    @Test func `C3: rows that a table had before the server knew it are this device's creations`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let grow = """
@@ -177,16 +149,15 @@ import TidemarkTestSupport
         let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)
         #expect(
-            try await cluster.rows("SELECT id, name, parent_id FROM clubs ORDER BY id")
-                == ["1|Lemgo|", "2|Kiel|", "3|Kiel II|2"]
+            try await cluster.rows("SELECT id, name, parent_id FROM clubs ORDER BY id") == [
+                "1|Lemgo|", "2|Kiel|", "3|Kiel II|2",
+            ]
         )
         #expect(try await cluster.rows("SELECT * FROM members") == ["3|Anna"])
         #expect(try await cluster.rows("SELECT club_id FROM notes WHERE id = 3") == ["3"])
     }
 
-    @Test func `a reference that only this file has follows the record to its permanent id`()
-        async throws
-    {
+    @Test func `a reference that only this file has follows the record to its permanent id`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(
@@ -205,9 +176,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("PRAGMA foreign_key_check") == [])
     }
 
-    @Test func `C3: a rename that both declare, in either order, keeps the column one`()
-        async throws
-    {
+    @Test func `C3: a rename that both declare, in either order, keeps the column one`() async throws {
         for serverFirst in [true, false] {
             let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
             let anna = try await cluster.device("anna")
@@ -231,8 +200,9 @@ import TidemarkTestSupport
             )
             try await old.sync()
             #expect(
-                try await ben.rows("SELECT text FROM notes ORDER BY id")
-                    == ["captured before", "waits", "after", "frozen"]
+                try await ben.rows("SELECT text FROM notes ORDER BY id") == [
+                    "captured before", "waits", "after", "frozen",
+                ]
             )
             try ben.writeOutside("UPDATE notes SET text = 'by the old app' WHERE id = 1")
             try await old.sync()
@@ -240,19 +210,19 @@ import TidemarkTestSupport
             let last = try await Self.renamed(anna, to: store)
             try await last.sync()
             #expect(
-                try await anna.rows("SELECT body FROM notes ORDER BY id")
-                    == ["by the old app", "waits", "after", "frozen"]
+                try await anna.rows("SELECT body FROM notes ORDER BY id") == [
+                    "by the old app", "waits", "after", "frozen",
+                ]
             )
             #expect(
-                try await cluster.rows("SELECT body FROM notes ORDER BY id")
-                    == ["by the old app", "waits", "after", "frozen"]
+                try await cluster.rows("SELECT body FROM notes ORDER BY id") == [
+                    "by the old app", "waits", "after", "frozen",
+                ]
             )
         }
     }
 
-    @Test func `rule 15: while a column is renamed, so is the base of an edit that waits`()
-        async throws
-    {
+    @Test func `rule 15: while a column is renamed, so is the base of an edit that waits`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -275,9 +245,7 @@ import TidemarkTestSupport
         )
     }
 
-    private static func renamed(_ device: TestDevice, to store: EmbeddedStore) async throws
-        -> SyncEngine
-    {
+    private static func renamed(_ device: TestDevice, to store: EmbeddedStore) async throws -> SyncEngine {
         try await SyncEngine(
             DatabasePool(path: device.path),
             server: "http://cluster.test",
@@ -286,9 +254,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `rule 10: an edit of a column that the app dropped is sent all the same`()
-        async throws
-    {
+    @Test func `rule 10: an edit of a column that the app dropped is sent all the same`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET done = 7 WHERE id = 1")
@@ -307,9 +273,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna)
     }
 
-    @Test func `what a migration wrote into a table that it rebuilt is found by comparing`()
-        async throws
-    {
+    @Test func `what a migration wrote into a table that it rebuilt is found by comparing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -330,14 +294,13 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await cluster.converge(anna, ben)
         #expect(
-            try await cluster.rows("SELECT id, text, done FROM notes ORDER BY id")
-                == ["1|MILK|1", "2|BREAD|5", "3|without a trigger|0"]
+            try await cluster.rows("SELECT id, text, done FROM notes ORDER BY id") == [
+                "1|MILK|1", "2|BREAD|5", "3|without a trigger|0",
+            ]
         )
     }
 
-    @Test func `what a migration wrote into a table that took another one's name is found, too`()
-        async throws
-    {
+    @Test func `what a migration wrote into a table that took another one's name is found, too`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -354,17 +317,13 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await cluster.converge2(anna, ben)
         let texts = "SELECT text FROM notes ORDER BY id"
-        for rows in [
-            try await cluster.rows(texts), try await anna.rows(texts), try await ben.rows(texts),
-        ] {
+        for rows in [try await cluster.rows(texts), try await anna.rows(texts), try await ben.rows(texts)] {
             #expect(rows == ["MILK", "BREAD", "SALT"])
         }
     }
 
     @Test(arguments: [FaultPlan.Fault.answerLost, .requestLost])
-    func `what a migration wrote into a record whose edit was sent is not lost`(
-        fault: FaultPlan.Fault
-    ) async throws {
+    func `what a migration wrote into a record whose edit was sent is not lost`(fault: FaultPlan.Fault) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -385,9 +344,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `a rebuilt table that needs a snapshot keeps what nobody captured as a conflict`()
-        async throws
-    {
+    @Test func `a rebuilt table that needs a snapshot keeps what nobody captured as a conflict`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(
@@ -397,25 +354,17 @@ import TidemarkTestSupport
             DROP TABLE notes; ALTER TABLE fresh RENAME TO notes;
             """
         )
-        try cluster.writeOutside(
-            "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
-        )
+        try cluster.writeOutside("UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'")
         anna = try await anna.reopened()
         try await anna.engine.sync()
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.map(\.mine).first == #"{"text":"MILK"}"#)
         try await anna.engine.resolve(conflict.id, .retry)
         try await cluster.converge(anna)
-        #expect(
-            try await cluster.rows("SELECT text FROM notes ORDER BY id") == [
-                "MILK", "BREAD", "SALT",
-            ]
-        )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["MILK", "BREAD", "SALT"])
     }
 
-    @Test func `C3: keys and types that can not be converted are one error that names both`()
-        async throws
-    {
+    @Test func `C3: keys and types that can not be converted are one error that names both`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try anna.writeOutside(

@@ -24,8 +24,7 @@ import TidemarkTestSupport
         case horizon
     }
 
-    @Test(arguments: Disaster.allCases)
-    func `G18, rules 10 and 14: disasters of a kind lose and double nothing`(
+    @Test(arguments: Disaster.allCases) func `G18, rules 10 and 14: disasters of a kind lose and double nothing`(
         disaster: Disaster
     ) async throws {
         for seed in 1...Self.seeds {
@@ -76,9 +75,7 @@ private struct Drill {
             policies: seed.isMultiple(of: 2) ? ["notes": .columns, "tags": .columns] : [:],
             limits: limits
         )
-        for name in ["anna", "ben", "carla"] {
-            devices.append(try await cluster.device(name))
-        }
+        for name in ["anna", "ben", "carla"] { devices.append(try await cluster.device(name)) }
     }
 
     mutating func step() async throws {
@@ -106,10 +103,8 @@ private struct Drill {
         case 4:
             made.insert(marker)
             try await device.write("INSERT INTO tags VALUES ('\(marker)', 0)")
-        case 5:
-            try await device.write("UPDATE notes SET done = coalesce(done, 0) + 1 WHERE id % 3 = 0")
-        case 6:
-            try await device.write("UPDATE tags SET colour = colour + 1 WHERE name LIKE '%1'")
+        case 5: try await device.write("UPDATE notes SET done = coalesce(done, 0) + 1 WHERE id % 3 = 0")
+        case 6: try await device.write("UPDATE tags SET colour = colour + 1 WHERE name LIKE '%1'")
         default:
             let doomed = "SELECT text FROM notes ORDER BY id % 5, id LIMIT 1"
             guard let text = try await device.rows(doomed).first else { return }
@@ -121,9 +116,7 @@ private struct Drill {
     private mutating func sync(_ index: Int) async throws {
         let faults: [FaultPlan.Fault] = [.none, .none, .requestLost, .answerLost, .requestDoubled]
         devices[index].transport.faults.add(faults.randomElement(using: &random) ?? .none)
-        do {
-            try await devices[index].engine.sync()
-        } catch let error as TidemarkError {
+        do { try await devices[index].engine.sync() } catch let error as TidemarkError {
             #expect(error.recovery == .retry, "\(name): \(error)")
         }
     }
@@ -158,24 +151,16 @@ private struct Drill {
 
     private func settleOne(_ index: Int) async throws {
         for _ in 0..<9 {
-            do {
-                return try await devices[index].engine.sync()
-            } catch let error as TidemarkError where error.recovery == .retry {
-                continue
-            }
+            do { return try await devices[index].engine.sync() } catch let error as TidemarkError
+                where error.recovery == .retry
+            { continue }
         }
     }
 
     /// Everybody syncs, and nothing may be lost, doubled, or different.
     func settle() async throws {
-        for _ in 0..<3 {
-            for index in devices.indices { try await settleOne(index) }
-        }
-        do {
-            try await cluster.converge(devices)
-        } catch {
-            Issue.record("\(name): \(error)")
-        }
+        for _ in 0..<3 { for index in devices.indices { try await settleOne(index) } }
+        do { try await cluster.converge(devices) } catch { Issue.record("\(name): \(error)") }
         let texts = try await cluster.rows(
             "SELECT name FROM lists UNION ALL SELECT text FROM notes UNION ALL SELECT name FROM tags"
         )
@@ -186,9 +171,7 @@ private struct Drill {
                 parked += "\(record.key) \(record.mine ?? "") \(record.base ?? "")\n"
             }
         }
-        let lost = made.subtracting(texts).subtracting(deleted).filter {
-            !parked.contains("\"\($0)\"")
-        }
+        let lost = made.subtracting(texts).subtracting(deleted).filter { !parked.contains("\"\($0)\"") }
         #expect(lost.isEmpty, "\(name): lost \(lost.sorted())")
     }
 }

@@ -17,9 +17,7 @@ import TidemarkTestSupport
         """
 
     /// Syncs a device while the zone drops the tags and the app writes.
-    private static func sync(
-        _ edits: String...
-    ) async throws -> (cluster: Cluster, anna: TestDevice) {
+    private static func sync(_ edits: String...) async throws -> (cluster: Cluster, anna: TestDevice) {
         let cluster = try Cluster(schema: schema, seed: seed)
         let anna = try await cluster.device("anna")
         let engine = try await SyncEngine(
@@ -34,9 +32,7 @@ import TidemarkTestSupport
         return (cluster, anna)
     }
 
-    @Test func `rule 11: an edit caught in flight on a table that is gone is parked, others go on`()
-        async throws
-    {
+    @Test func `rule 11: an edit caught in flight on a table that is gone is parked, others go on`() async throws {
         let (cluster, anna) = try await Self.sync(
             "INSERT INTO tags VALUES ('urgent', 'blue')",
             "INSERT INTO notes (text) VALUES ('rake')"
@@ -49,9 +45,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT count(*) FROM tags") == ["2"])
     }
 
-    @Test func `rule 2: what was written together with such an edit is parked with it`()
-        async throws
-    {
+    @Test func `rule 2: what was written together with such an edit is parked with it`() async throws {
         let (cluster, anna) = try await Self.sync(
             "UPDATE notes SET text = 'oat milk'; UPDATE tags SET colour = 'blue'",
             "INSERT INTO notes (text) VALUES ('rake')"
@@ -65,10 +59,7 @@ import TidemarkTestSupport
 
     /// A zone in which devices synced while a table was gone, and wrote to it.
     private static func dropped(_ edits: String) async throws -> (Cluster, TestDevice, TestDevice) {
-        let cluster = try Cluster(
-            schema: schema,
-            seed: "INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt')"
-        )
+        let cluster = try Cluster(schema: schema, seed: "INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt')")
         let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
         try cluster.writeOutside("DROP TABLE notes")
         for device in [anna, ben] { try await device.engine.sync() }
@@ -79,37 +70,26 @@ import TidemarkTestSupport
 
     private static let again = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
 
-    @Test
-    func
-        `a table that is back is the server's, and what apps wrote meanwhile is judged`()
-        async throws
-    {
+    @Test func `a table that is back is the server's, and what apps wrote meanwhile is judged`() async throws {
         let (cluster, anna, ben) = try await Self.dropped(
             """
             UPDATE notes SET text = 'oat milk' WHERE id = 1; UPDATE notes SET text = 'toast' WHERE id = 2;
             INSERT INTO notes (text) VALUES ('rake')
             """
         )
-        try cluster.writeOutside(
-            Self.again + "INSERT INTO notes VALUES (1, 'milk'), (2, 'rye'), (7, 'new')"
-        )
+        try cluster.writeOutside(Self.again + "INSERT INTO notes VALUES (1, 'milk'), (2, 'rye'), (7, 'new')")
         try await cluster.converge(ben, anna, ben)
         // Nobody delimited what was written meanwhile, so it shares one fate until it is divided.
         let whole = try #require(try await anna.engine.conflicts().first)
         #expect(whole.reasons.map(\.key) == ["2"] && whole.records.count == 3)
-        try await anna.engine.divide(whole.id)
+        _ = try await anna.engine.divide(whole.id)
         try await cluster.converge(anna, ben)
-        #expect(
-            try await cluster.rows("SELECT text FROM notes ORDER BY id")
-                == ["oat milk", "rye", "new", "rake"]
-        )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye", "new", "rake"])
         #expect(try await anna.engine.conflicts().flatMap(\.records).map(\.key) == ["2"])
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `a table that is back without its rows gets none from the devices that had them`()
-        async throws
-    {
+    @Test func `a table that is back without its rows gets none from the devices that had them`() async throws {
         let (cluster, anna, ben) = try await Self.dropped("DELETE FROM notes WHERE id = 1")
         try cluster.writeOutside(Self.again + "INSERT INTO notes VALUES (1, 'milk')")
         try await cluster.converge(anna, ben)
@@ -117,14 +97,10 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `an app that dropped and made the table as well deletes nothing of the zone's`()
-        async throws
-    {
+    @Test func `an app that dropped and made the table as well deletes nothing of the zone's`() async throws {
         let (cluster, anna, ben) = try await Self.dropped("SELECT 1")
         try anna.writeOutside("DROP TABLE notes; \(Self.again)")
-        try cluster.writeOutside(
-            Self.again + "INSERT INTO notes VALUES (1, 'milk'), (2, 'bread'), (3, 'salt')"
-        )
+        try cluster.writeOutside(Self.again + "INSERT INTO notes VALUES (1, 'milk'), (2, 'bread'), (3, 'salt')")
         let later = try await anna.reopened()
         try await cluster.converge(later, ben)
         #expect(try await cluster.rows("SELECT count(*) FROM notes") == ["3"])

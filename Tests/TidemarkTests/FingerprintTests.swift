@@ -31,35 +31,26 @@ import TidemarkTestSupport
 
     /// What happens to the device's rows behind the triggers' back.
     static let corruptions = [
-        "UPDATE player SET name = 'P1x' WHERE id = 17",
-        "UPDATE player SET score = score + 1e-12 WHERE id = 17",
-        "UPDATE player SET photo = x'' WHERE id = 17",
-        "UPDATE player SET photo = 'text' WHERE id = 17",
-        "UPDATE player SET note = 0 WHERE id = 17",
-        "UPDATE player SET note = '' WHERE id = 17",
-        "UPDATE player SET born = NULL WHERE id = 17",
-        "UPDATE player SET team_id = 3 WHERE id = 3",
-        "UPDATE player SET id = 1017 WHERE id = 17",
-        "UPDATE team SET rank = 7 WHERE id = 1",
+        "UPDATE player SET name = 'P1x' WHERE id = 17", "UPDATE player SET score = score + 1e-12 WHERE id = 17",
+        "UPDATE player SET photo = x'' WHERE id = 17", "UPDATE player SET photo = 'text' WHERE id = 17",
+        "UPDATE player SET note = 0 WHERE id = 17", "UPDATE player SET note = '' WHERE id = 17",
+        "UPDATE player SET born = NULL WHERE id = 17", "UPDATE player SET team_id = 3 WHERE id = 3",
+        "UPDATE player SET id = 1017 WHERE id = 17", "UPDATE team SET rank = 7 WHERE id = 1",
         "UPDATE team SET rank = NULL WHERE id = 2; UPDATE team SET rank = 2 WHERE id = 3",
         "UPDATE tag SET colour = x'ff0001' WHERE name = 'red'",
         "UPDATE player_tag SET weight = -weight WHERE player_id = 4 AND tag = 'red'",
-        "DELETE FROM player_tag WHERE player_id = 8",
-        "DELETE FROM player WHERE id = 17",
-        "DELETE FROM player",
-        "DELETE FROM team WHERE id = 2",
-        "INSERT INTO player (id, name) VALUES (4000, 'nobody')",
+        "DELETE FROM player_tag WHERE player_id = 8", "DELETE FROM player WHERE id = 17", "DELETE FROM player",
+        "DELETE FROM team WHERE id = 2", "INSERT INTO player (id, name) VALUES (4000, 'nobody')",
         // New rows under temporary ids would be somebody's work: they are sent.
-        "INSERT INTO player SELECT id + 100, team_id, name, score, photo, note, born FROM player "
-            + "WHERE id < 1000",
+        "INSERT INTO player SELECT id + 100, team_id, name, score, photo, note, born FROM player " + "WHERE id < 1000",
         "INSERT INTO tag VALUES ('grey', NULL); INSERT INTO player_tag VALUES (1, 'grey', 0)",
         "UPDATE player SET name = name || '!'",
     ]
 
     @Test(arguments: corruptions)
-    func `G10, rule 17: rows that changed behind the triggers are the server's after the next sync`(
-        corruption: String
-    ) async throws {
+    func `G10, rule 17: rows that changed behind the triggers are the server's after the next sync`(corruption: String)
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -70,10 +61,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try ben.corrupt(corruption)
         try await cluster.converge(ben, anna)
-        #expect(
-            try await cluster.rows("SELECT name FROM player WHERE name IN ('Anna', 'Berta')")
-                == ["Anna", "Berta"]
-        )
+        #expect(try await cluster.rows("SELECT name FROM player WHERE name IN ('Anna', 'Berta')") == ["Anna", "Berta"])
         if !corruption.hasPrefix("DELETE FROM player") {
             // Otherwise the edit is of a record that was not there, or a conflict that says so.
             let parked = try await ben.engine.conflicts().flatMap(\.records).compactMap(\.mine)
@@ -82,9 +70,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `G10, rule 17: an edit of a corrupted record is a conflict, not a silent overwrite`()
-        async throws
-    {
+    @Test func `G10, rule 17: an edit of a corrupted record is a conflict, not a silent overwrite`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -94,18 +80,13 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         let conflict = try #require(try await ben.engine.conflicts().first)
         #expect(conflict.records.map(\.mine) == [#"{"name":"Ben"}"#])
-        #expect(
-            try await cluster.rows("SELECT name FROM player WHERE id IN (5, 6) ORDER BY id")
-                == ["P5", "Bella"]
-        )
+        #expect(try await cluster.rows("SELECT name FROM player WHERE id IN (5, 6) ORDER BY id") == ["P5", "Bella"])
         try await ben.engine.resolve(conflict.id, .retry)
         try await cluster.converge(ben)
         #expect(try await cluster.rows("SELECT name FROM player WHERE id = 5") == ["Ben"])
     }
 
-    @Test func `rule 17: every answer and every request of a device carries the fingerprint`()
-        async throws
-    {
+    @Test func `rule 17: every answer and every request of a device carries the fingerprint`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE player SET name = 'Ben' WHERE id = 5")
@@ -120,20 +101,14 @@ import TidemarkTestSupport
         #expect(faults.requests.count == 1)
         let news = try await cluster.service.news(zone: "main", device: "other", since: tag)
         #expect(news == .nothing)
-        let body = try await cluster.service.sync(
-            zone: "main",
-            body: Array(#"{"maxRevision":\#(tag.revision)}"#.utf8)
-        )
+        let body = try await cluster.service.sync(zone: "main", body: Array(#"{"maxRevision":\#(tag.revision)}"#.utf8))
         #expect(fingerprint(in: String(decoding: body, as: UTF8.self)) == told.first)
     }
 
     @Test func `rule 17: a device without a fingerprint is served like curl`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let body = Array(#"{"maxRevision":1}"#.utf8)
-        let answer = String(
-            decoding: try await cluster.store.sync(zone: "main", body: body),
-            as: UTF8.self
-        )
+        let answer = String(decoding: try await cluster.store.sync(zone: "main", body: body), as: UTF8.self)
         #expect(fingerprint(in: answer) != nil)
     }
 
@@ -143,18 +118,14 @@ import TidemarkTestSupport
             {"maxRevision":1,"fingerprint":"00000000000000000000000000000001","changeSets":[
             {"types":["team"],"team":{"update":[1],"attributes":{"1":{"name":"THW Kiel"}}}}]}
             """
-        await #expect {
-            try await cluster.store.sync(zone: "main", body: Array(body.utf8))
-        } throws: {
+        await #expect { try await cluster.store.sync(zone: "main", body: Array(body.utf8)) } throws: {
             let error = $0 as? TidemarkError
             return error?.code == .fingerprintMismatch && error?.recovery == .repair
         }
         #expect(try await cluster.rows("SELECT name FROM team WHERE id = 1") == ["Kiel"])
     }
 
-    @Test func `rule 14, 17: a server restored under its old epoch is found out by its rows`()
-        async throws
-    {
+    @Test func `rule 14, 17: a server restored under its old epoch is found out by its rows`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let backup = try await cluster.backUp()
         let anna = try await cluster.device("anna")

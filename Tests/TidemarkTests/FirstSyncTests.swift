@@ -8,8 +8,7 @@ import TidemarkTestSupport
 /// What a device begins with where the server's file may be somewhat old, and where it ends.
 @Suite struct FirstSyncTests {
     private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
-    private static let all =
-        "SELECT group_concat(text, ' ') FROM (SELECT text FROM note ORDER BY id)"
+    private static let all = "SELECT group_concat(text, ' ') FROM (SELECT text FROM note ORDER BY id)"
 
     /// A server whose file is of revision 1, and whose zone is two revisions further.
     private static func cluster() async throws -> (Cluster, TestDevice) {
@@ -28,14 +27,9 @@ import TidemarkTestSupport
         return (cluster, anna)
     }
 
-    @Test
-    func `F4: an app's edits from before its first sync go on top of older rows, then all agree`()
-        async throws
-    {
+    @Test func `F4: an app's edits from before its first sync go on top of older rows, then all agree`() async throws {
         let (cluster, anna) = try await Self.cluster()
-        let file = try DatabasePool(
-            path: cluster.folder.appendingPathComponent("ben.sqlite").path
-        )
+        let file = try DatabasePool(path: cluster.folder.appendingPathComponent("ben.sqlite").path)
         try await file.write { try $0.execute(sql: Self.schema) }
         let way = InProcessTransport(to: cluster.service)
         let engine = try await SyncEngine(file, server: "http://cluster.test", transport: way)
@@ -70,19 +64,16 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [false, true])
-    func `rule 10: what a migration wrote before the first sync is among what the device creates`(
-        rebuilds: Bool
-    ) async throws {
+    func `rule 10: what a migration wrote before the first sync is among what the device creates`(rebuilds: Bool)
+        async throws
+    {
         let added = """
             CREATE TABLE club (id INTEGER PRIMARY KEY, name TEXT);
             CREATE TABLE member (who TEXT PRIMARY KEY, club_id INTEGER REFERENCES club);
             CREATE INDEX member_club ON member (club_id);
             """
         let grow = "ALTER TABLE note ADD COLUMN stars INTEGER DEFAULT 3;" + added
-        let cluster = try Cluster(
-            schema: Self.schema + ";" + grow,
-            seed: "INSERT INTO club (name) VALUES ('Lemgo')"
-        )
+        let cluster = try Cluster(schema: Self.schema + ";" + grow, seed: "INSERT INTO club (name) VALUES ('Lemgo')")
         let path = cluster.folder.appendingPathComponent("ben.sqlite").path
         let file = try DatabasePool(path: path)
         try await file.write { try $0.execute(sql: Self.schema) }
@@ -105,24 +96,15 @@ import TidemarkTestSupport
                     """
             )
         }
-        let new = try await SyncEngine(
-            DatabasePool(path: path),
-            server: "http://cluster.test",
-            transport: way
-        )
+        let new = try await SyncEngine(DatabasePool(path: path), server: "http://cluster.test", transport: way)
         try await new.sync()
         #expect(try await new.conflicts() == [])
         #expect(
             try await cluster.rows("SELECT text, stars FROM note ORDER BY text")
                 == (rebuilds ? ["TEA|5", "rye|3"] : ["tea|5"])
         )
-        #expect(
-            try await cluster.rows("SELECT who, name FROM member JOIN club ON club.id = club_id")
-                == ["Anna|Kiel"]
-        )
+        #expect(try await cluster.rows("SELECT who, name FROM member JOIN club ON club.id = club_id") == ["Anna|Kiel"])
         #expect(try await cluster.rows("SELECT name FROM club ORDER BY id") == ["Lemgo", "Kiel"])
-        #expect(
-            try await file.read { try Int.fetchOne($0, sql: "SELECT max(stars) FROM note") } == 5
-        )
+        #expect(try await file.read { try Int.fetchOne($0, sql: "SELECT max(stars) FROM note") } == 5)
     }
 }

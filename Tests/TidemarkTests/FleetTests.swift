@@ -7,20 +7,15 @@ import TidemarkTestSupport
     /// Names of tables, each with the tables that it refers to.
     private static let tables: [(name: String, parents: [String])] = [
         ("regions", []), ("clubs", ["regions"]), ("halls", ["regions"]), ("seasons", []),
-        ("leagues", ["seasons", "regions"]), ("teams", ["clubs", "leagues"]),
-        ("people", ["clubs"]), ("players", ["people", "teams"]), ("coaches", ["people", "teams"]),
-        ("matches", ["teams", "halls"]), ("goals", ["matches", "players"]),
-        ("reports", ["matches", "people"]),
+        ("leagues", ["seasons", "regions"]), ("teams", ["clubs", "leagues"]), ("people", ["clubs"]),
+        ("players", ["people", "teams"]), ("coaches", ["people", "teams"]), ("matches", ["teams", "halls"]),
+        ("goals", ["matches", "players"]), ("reports", ["matches", "people"]),
     ]
 
     private static var schema: String {
         tables.map { table in
-            let references = table.parents.map {
-                ", \($0)_id INTEGER REFERENCES \($0) ON DELETE CASCADE"
-            }
-            let indexes = table.parents.map {
-                "CREATE INDEX \(table.name)_\($0) ON \(table.name) (\($0)_id);"
-            }
+            let references = table.parents.map { ", \($0)_id INTEGER REFERENCES \($0) ON DELETE CASCADE" }
+            let indexes = table.parents.map { "CREATE INDEX \(table.name)_\($0) ON \(table.name) (\($0)_id);" }
             return """
                 CREATE TABLE \(table.name) (id INTEGER PRIMARY KEY, name TEXT NOT NULL,
                     rank INTEGER DEFAULT 0, share REAL\(references.joined()));
@@ -50,12 +45,9 @@ import TidemarkTestSupport
             try await device.database.write { try $0.execute(sql: Self.edits(of: index)) }
         }
         try await cluster.converge(devices)
-        let edited = Self.tables.map { "SELECT rank FROM \($0.name)" }
-            .joined(separator: " UNION ALL ")
+        let edited = Self.tables.map { "SELECT rank FROM \($0.name)" }.joined(separator: " UNION ALL ")
         #expect(try await cluster.rows("SELECT sum(rank) FROM (\(edited))") == ["150"])
-        #expect(
-            try await cluster.rows("SELECT count(*) FROM goals WHERE name LIKE 'new%'") == ["50"]
-        )
+        #expect(try await cluster.rows("SELECT count(*) FROM goals WHERE name LIKE 'new%'") == ["50"])
         #expect(try await cluster.rows("SELECT count(*) FROM reports") == ["50"])
         for device in devices { #expect(try await device.engine.conflicts().isEmpty) }
     }

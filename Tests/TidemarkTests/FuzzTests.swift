@@ -14,10 +14,9 @@ import TidemarkTestSupport
     /// The number of histories; the environment can ask for more.
     static let seeds = UInt64(Effort.count("TIDEMARK_FUZZ_SEEDS", short: 2, long: 6))
 
-    @Test(arguments: 1...FuzzTests.seeds)
-    func `A1 A6 A7: whatever three devices do offline, all files end up equal`(seed: UInt64)
-        async throws
-    {
+    @Test(arguments: 1...FuzzTests.seeds) func `A1 A6 A7: whatever three devices do offline, all files end up equal`(
+        seed: UInt64
+    ) async throws {
         var story = try await Story(seed: seed, policy: seed.isMultiple(of: 2) ? .columns : .reject)
         for _ in 0..<60 { try await story.step() }
         try await story.settle()
@@ -90,10 +89,7 @@ private struct Story {
             #expect(status.pendingChangeSets == 0)
             #expect(try await device.rows("PRAGMA foreign_key_check") == [])
             #expect(try await device.rows("PRAGMA integrity_check") == ["ok"])
-            #expect(
-                try await device.rows("SELECT id FROM players WHERE id NOT BETWEEN 1 AND 1000000")
-                    == []
-            )
+            #expect(try await device.rows("SELECT id FROM players WHERE id NOT BETWEEN 1 AND 1000000") == [])
         }
     }
 
@@ -103,29 +99,23 @@ private struct Story {
         let faults: [FaultPlan.Fault] = [.none, .none, .requestLost, .answerLost, .requestDoubled]
         let fault = faults.randomElement(using: &random) ?? .none
         devices[index].transport.faults.add(fault)
-        do {
-            try await devices[index].engine.sync()
-        } catch let error as TidemarkError {
+        do { try await devices[index].engine.sync() } catch let error as TidemarkError {
             #expect(error.code == .unreachable)
         }
     }
 
     private func syncUntilDone(_ index: Int) async throws {
         while true {
-            do {
-                return try await devices[index].engine.sync()
-            } catch let error as TidemarkError where error.code == .unreachable {
-                continue
-            }
+            do { return try await devices[index].engine.sync() } catch let error as TidemarkError
+                where error.code == .unreachable
+            { continue }
         }
     }
 
     private mutating func resolveOne(_ index: Int) async throws {
         guard let conflict = try await devices[index].engine.conflicts().first else { return }
         let resolution: Resolution = Bool.random(using: &random) ? .accept : .retry
-        do {
-            try await devices[index].engine.resolve(conflict.id, resolution)
-        } catch let error as TidemarkError {
+        do { try await devices[index].engine.resolve(conflict.id, resolution) } catch let error as TidemarkError {
             #expect(resolution == .retry && error.code == .constraintViolated)
         }
     }
@@ -150,9 +140,7 @@ private struct Story {
     }
 
     private mutating func transaction() -> String {
-        (0..<Int.random(in: 1...3, using: &random)).map { _ in statement() }.joined(
-            separator: ";\n"
-        )
+        (0..<Int.random(in: 1...3, using: &random)).map { _ in statement() }.joined(separator: ";\n")
     }
 
     private mutating func statement() -> String {
@@ -168,9 +156,7 @@ private struct Story {
         switch Int.random(in: 0..<18, using: &random) {
         case 0: return "INSERT INTO teams (name, rank) VALUES ('T\(counter)', NULL)"
         case 1: return "INSERT INTO players (team_id, name) VALUES (\(team), 'P\(counter)')"
-        case 2:
-            return
-                "INSERT INTO players (team_id, name, captain_id) VALUES (\(team), 'C\(counter)', \(player))"
+        case 2: return "INSERT INTO players (team_id, name, captain_id) VALUES (\(team), 'C\(counter)', \(player))"
         case 3: return "UPDATE players SET name = 'N\(counter)' WHERE id = \(player)"
         case 4: return "UPDATE players SET score = score + 0.1 WHERE id = \(player)"
         case 5: return "UPDATE players SET team_id = \(team) WHERE id = \(player)"
@@ -183,12 +169,9 @@ private struct Story {
             return """
                 INSERT INTO tags VALUES ('t\(pick % 5)', zeroblob(3)) ON CONFLICT (name) DO UPDATE SET colour = x'00\(String(format: "%02x", pick % 256))'
                 """
-        case 12:
-            return "INSERT OR REPLACE INTO player_tags VALUES (\(player), \(tag), 'n\(counter)')"
+        case 12: return "INSERT OR REPLACE INTO player_tags VALUES (\(player), \(tag), 'n\(counter)')"
         case 13: return "DELETE FROM player_tags WHERE player_id = \(player)"
-        case 14:
-            return
-                "DELETE FROM tags WHERE name = \(tag) AND name NOT IN (SELECT tag FROM player_tags)"
+        case 14: return "DELETE FROM tags WHERE name = \(tag) AND name NOT IN (SELECT tag FROM player_tags)"
         case 15:
             return
                 "INSERT INTO teams (name) VALUES ('B\(counter)'); INSERT INTO players (team_id, name) VALUES (last_insert_rowid(), 'B\(counter)')"

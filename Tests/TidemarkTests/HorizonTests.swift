@@ -16,9 +16,9 @@ import TidemarkTestSupport
         INSERT INTO tags VALUES ('red', 'a'), ('blue', 'b')
         """
 
-    private static func start(
-        _ policy: ConflictPolicy
-    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+    private static func start(_ policy: ConflictPolicy) async throws -> (
+        cluster: Cluster, anna: TestDevice, ben: TestDevice
+    ) {
         var limits = Limits.standard
         limits.revisionsKept = 2
         limits.compactionStepMin = 1
@@ -41,28 +41,20 @@ import TidemarkTestSupport
             try await anna.write("UPDATE notes SET stars = \(number) WHERE id = 4")
             try await anna.engine.sync()
         }
-        #expect(
-            try await cluster.rows("SELECT horizon >= revision - 5 FROM tidemark_zone") == ["1"]
-        )
+        #expect(try await cluster.rows("SELECT horizon >= revision - 5 FROM tidemark_zone") == ["1"])
     }
 
     @Test(arguments: [ConflictPolicy.reject, .columns])
-    func `case 60: a device behind the horizon keeps its outbox, and brings no dead record back`(
-        policy: ConflictPolicy
-    ) async throws {
+    func `case 60: a device behind the horizon keeps its outbox, and brings no dead record back`(policy: ConflictPolicy)
+        async throws
+    {
         let (cluster, anna, ben) = try await Self.start(policy)
         try await anna.write("DELETE FROM notes WHERE id = 1")
         try await anna.write("DELETE FROM tags WHERE name = 'red'")
         try await anna.engine.sync()
         try await Self.moveOn(cluster, anna)
-        #expect(
-            try await cluster.rows("SELECT count(*) FROM tidemark_log WHERE key = '1'") == ["0"]
-        )
-        #expect(
-            try await cluster.rows(
-                "SELECT count(*) FROM tidemark_revision WHERE body = ''"
-            ) != ["0"]
-        )
+        #expect(try await cluster.rows("SELECT count(*) FROM tidemark_log WHERE key = '1'") == ["0"])
+        #expect(try await cluster.rows("SELECT count(*) FROM tidemark_revision WHERE body = ''") != ["0"])
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
         try await ben.write("DELETE FROM tags WHERE name = 'red'")
@@ -73,21 +65,20 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().first?.reasons.first?.rule == "deleted")
         try await cluster.converge(ben, anna)
         #expect(
-            try await cluster.rows("SELECT text, done FROM notes ORDER BY text")
-                == ["bread|", "new|", "salt|1", "tea|"]
+            try await cluster.rows("SELECT text, done FROM notes ORDER BY text") == [
+                "bread|", "new|", "salt|1", "tea|",
+            ]
         )
     }
 
     @Test(arguments: [ConflictPolicy.reject, .columns])
-    func `rule 1: an edit on a base behind the horizon is judged by all that came since`(
-        policy: ConflictPolicy
-    ) async throws {
+    func `rule 1: an edit on a base behind the horizon is judged by all that came since`(policy: ConflictPolicy)
+        async throws
+    {
         let (cluster, anna, ben) = try await Self.start(policy)
         for sql in [
-            "UPDATE notes SET text = 'rice milk' WHERE id = 1",
-            "UPDATE notes SET text = 'oat milk' WHERE id = 1",
-            "UPDATE notes SET done = 0 WHERE id = 1",
-            "UPDATE notes SET text = 'rye bread' WHERE id = 2",
+            "UPDATE notes SET text = 'rice milk' WHERE id = 1", "UPDATE notes SET text = 'oat milk' WHERE id = 1",
+            "UPDATE notes SET done = 0 WHERE id = 1", "UPDATE notes SET text = 'rye bread' WHERE id = 2",
             "DELETE FROM tags WHERE name = 'blue'", "INSERT INTO tags VALUES ('blue', 'new')",
         ] {
             try await anna.write(sql)
@@ -102,19 +93,16 @@ import TidemarkTestSupport
         #expect(try await cluster.rows(entries) == [#"["text"]"#, #"["done"]"#])
         try await cluster.converge(ben, anna)
         let merged = policy == .columns
+        #expect(try await ben.engine.conflicts().count == (merged ? 2 : 3))
         #expect(
-            try await ben.engine.conflicts().count == (merged ? 2 : 3)
-        )
-        #expect(
-            try await cluster.rows("SELECT text, stars FROM notes WHERE id < 4 ORDER BY id")
-                == ["oat milk|", merged ? "rye bread|5" : "rye bread|", "salt|5"]
+            try await cluster.rows("SELECT text, stars FROM notes WHERE id < 4 ORDER BY id") == [
+                "oat milk|", merged ? "rye bread|5" : "rye bread|", "salt|5",
+            ]
         )
         #expect(try await cluster.rows("SELECT colour FROM tags WHERE name = 'blue'") == ["new"])
     }
 
-    @Test func `rule 3: a retry from behind the horizon has one effect and learns its ids`()
-        async throws
-    {
+    @Test func `rule 3: a retry from behind the horizon has one effect and learns its ids`() async throws {
         let (cluster, anna, ben) = try await Self.start(.reject)
         let draw = "INSERT INTO notes (text) VALUES ('new') RETURNING id"
         let id = try #require(try await ben.database.write { try Int64.fetchOne($0, sql: draw) })
@@ -123,17 +111,12 @@ import TidemarkTestSupport
         try await Self.moveOn(cluster, anna)
         try await ben.write("UPDATE notes SET done = 1 WHERE text = 'new'")
         try await cluster.converge(ben, anna)
-        #expect(
-            try await cluster.rows("SELECT text, done FROM notes WHERE text = 'new'") == ["new|1"]
-        )
+        #expect(try await cluster.rows("SELECT text, done FROM notes WHERE text = 'new'") == ["new|1"])
         #expect(try await ben.engine.permanentID(for: id, in: "notes") == 5)
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test
-    func `rule 3: what was accepted and compacted meanwhile is no conflict, whatever its key`()
-        async throws
-    {
+    @Test func `rule 3: what was accepted and compacted meanwhile is no conflict, whatever its key`() async throws {
         let (cluster, anna, ben) = try await Self.start(.reject)
         try await ben.write("INSERT INTO tags VALUES ('green', 'c')")
         try await ben.write("INSERT INTO notes (text) VALUES ('new')")
@@ -143,16 +126,10 @@ import TidemarkTestSupport
         try await Self.moveOn(cluster, anna)
         try await cluster.converge(ben, anna)
         #expect(try await ben.engine.conflicts() == [])
-        #expect(
-            try await ben.rows("SELECT name, colour FROM tags ORDER BY name")
-                == ["blue|b", "green|c", "red|d"]
-        )
+        #expect(try await ben.rows("SELECT name, colour FROM tags ORDER BY name") == ["blue|b", "green|c", "red|d"])
     }
 
-    @Test
-    func `B8: a value that lost is in the inbox, although its answer was lost and compacted`()
-        async throws
-    {
+    @Test func `B8: a value that lost is in the inbox, although its answer was lost and compacted`() async throws {
         let (cluster, anna, _) = try await Self.start(.latest)
         // The slow clock makes the edit the older one.
         let cleo = try await cluster.device("cleo", clock: { 1_600_000_000_000 })

@@ -28,16 +28,12 @@ import TidemarkTestSupport
     static let revisions = [
         Reply("Int64.max", top, #"{"maxRevision":9223372036854775807,"#),
         Reply("beyond 64 bits", top, #"{"maxRevision":9223372036854775808,"#),
-        Reply("1e300", top, #"{"maxRevision":1e300,"#),
-        Reply("giant", top, #"{"maxRevision":4503599627370496,"#),
-        Reply("as text", top, #"{"maxRevision":"7","#),
-        Reply("as a double", top, #"{"maxRevision":7.0,"#),
-        Reply("true", top, #"{"maxRevision":true,"#),
-        Reply("null", top, #"{"maxRevision":null,"#),
+        Reply("1e300", top, #"{"maxRevision":1e300,"#), Reply("giant", top, #"{"maxRevision":4503599627370496,"#),
+        Reply("as text", top, #"{"maxRevision":"7","#), Reply("as a double", top, #"{"maxRevision":7.0,"#),
+        Reply("true", top, #"{"maxRevision":true,"#), Reply("null", top, #"{"maxRevision":null,"#),
         Reply("twice", top, #"{"maxRevision":1,"maxRevision":7,"#),
         Reply("negative", top, #"{"maxRevision":-7,"#, isRefused: false),
-        Reply("behind", top, #"{"maxRevision":0,"#, isRefused: false),
-        Reply("one short", top, #"{"maxRevision":6,"#),
+        Reply("behind", top, #"{"maxRevision":0,"#, isRefused: false), Reply("one short", top, #"{"maxRevision":6,"#),
         Reply("doubled", #""revision":3,"conflict""#, #""revision":2,"conflict""#),
         Reply("a gap", #""revision":3,"conflict""#, #""revision":4,"conflict""#),
         Reply("out of order", #""revision":4,"conflict""#, #""revision":5,"conflict""#),
@@ -58,11 +54,7 @@ import TidemarkTestSupport
         Reply("an old id that is a list", #""__oldId__":-10"#, #""__oldId__":[-10]"#),
         Reply("an old id left out", #""__oldId__":-10,"#, ""),
         Reply("an old id of Int64.min", #":-10,"#, #":-9223372036854775808,"#),
-        Reply(
-            "an old id on an update",
-            #""1":{"revision":5"#,
-            #""1":{"__oldId__":-10,"revision":5"#
-        ),
+        Reply("an old id on an update", #""1":{"revision":5"#, #""1":{"__oldId__":-10,"revision":5"#),
         Reply(
             "the id of another's team",
             #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
@@ -77,8 +69,7 @@ import TidemarkTestSupport
             "two teams, one id",
             #"[5],"update":[],"delete":[],"attributes":{"5":{"__oldId__":-13"#,
             #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-13"#
-        ),
-        Reply("one team, two ids", #""__oldId__":-13"#, #""__oldId__":-10"#),
+        ), Reply("one team, two ids", #""__oldId__":-13"#, #""__oldId__":-10"#),
         Reply(
             "a temporary id for good",
             #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
@@ -94,18 +85,9 @@ import TidemarkTestSupport
     static let sets = [
         Reply("a verdict on nobody's set", #"CONFLICT"#, "5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1"),
         Reply("two verdicts on one set", #"CONFLICT"#, "ACCEPTED"),
-        Reply(
-            "an accepted set under another id",
-            "ACCEPTED",
-            "5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1",
-            isRefused: false
-        ),
+        Reply("an accepted set under another id", "ACCEPTED", "5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1", isRefused: false),
         Reply("a conflict that was none", #""conflict":true"#, #""conflict":false"#),
-        Reply(
-            "an acceptance that was none",
-            #""revision":5,"conflict":false"#,
-            #""revision":5,"conflict":true"#
-        ),
+        Reply("an acceptance that was none", #""revision":5,"conflict":false"#, #""revision":5,"conflict":true"#),
         Reply("a conflict, as text", #""conflict":true"#, #""conflict":"yes""#),
         Reply("an id that is a number", #""id":"CONFLICT""#, #""id":7"#),
         Reply("reasons that are none", #""reasons":["#, #""reasons":[5,"#),
@@ -114,24 +96,17 @@ import TidemarkTestSupport
             "a note on a table that is a number",
             top,
             #"{"overruled":[{"number":1,"revision":2,"records":[{"table":5,"key":7,"lost":{}}]}],"maxRevision":7,"#
-        ),
-        Reply(
-            "a note without records",
-            top,
-            #"{"overruled":[{"number":1,"revision":2}],"maxRevision":7,"#
-        ),
+        ), Reply("a note without records", top, #"{"overruled":[{"number":1,"revision":2}],"maxRevision":7,"#),
         Reply(
             "what was set in vain, in a table that is a number",
             #""revision":5,"conflict":false"#,
             #""overruled":[{"table":5,"key":7,"lost":{}}],"revision":5,"conflict":false"#
-        ),
-        Reply("a reference to nothing", #""team_id":4"#, #""team_id":777"#),
+        ), Reply("a reference to nothing", #""team_id":4"#, #""team_id":777"#),
         Reply(
             "a parent deleted under its children",
             #""create":[3],"update":[],"delete":[]"#,
             #""create":[3],"update":[],"delete":[1]"#
-        ),
-        Reply("NULL where there can be none", #""name":"Jena""#, #""name":null"#),
+        ), Reply("NULL where there can be none", #""name":"Jena""#, #""name":null"#),
         Reply("an update of nobody", #""update":[3]"#, #""update":[333]"#),
         Reply("keys that are an object", #""create":[3]"#, #""create":{"3":1}"#),
         Reply("keys that are text", #""create":[3]"#, #""create":["3"]"#),
@@ -142,23 +117,17 @@ import TidemarkTestSupport
         Reply("a table twice", #""tags":{"#, #""tags":{},"tags":{"#),
         Reply("another history", #""epoch":""#, #""epoch":"x"#, isRefused: false),
         Reply("an epoch that is a number", #""epoch":""#, #""epoch":7,"was":""#),
-        Reply("an epoch twice", #""epoch":""#, #""epoch":"x","epoch":""#),
-        Reply("a NUL", #""Jena""#, "\"Je\u{0}na\""),
+        Reply("an epoch twice", #""epoch":""#, #""epoch":"x","epoch":""#), Reply("a NUL", #""Jena""#, "\"Je\u{0}na\""),
         Reply(
             "nested a hundred deep",
             top,
-            #"{"x":"# + String(repeating: "[", count: 100)
-                + String(repeating: "]", count: 100) + #","maxRevision":7,"#
-        ),
-        Reply("nested a million deep", top, String(repeating: "[", count: 1_000_000)),
+            #"{"x":"# + String(repeating: "[", count: 100) + String(repeating: "]", count: 100) + #","maxRevision":7,"#
+        ), Reply("nested a million deep", top, String(repeating: "[", count: 1_000_000)),
     ]
 
     private static let replies = revisions + identities + sets
 
-    @Test
-    func
-        `rules 6 7 10, case 75: replies that cannot be true change nothing, the next goes through`()
-        async throws
+    @Test func `rules 6 7 10, case 75: replies that cannot be true change nothing, the next goes through`() async throws
     {
         let scene = try await Scene()
         let before = try await scene.everything()
@@ -172,9 +141,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: replies.filter { !$0.isRefused })
-    func `rule 10, case 75: a reply that could be true, or asks for a snapshot, loses nothing`(
-        reply: Reply
-    ) async throws {
+    func `rule 10, case 75: a reply that could be true, or asks for a snapshot, loses nothing`(reply: Reply)
+        async throws
+    {
         let scene = try await Scene()
         _ = await scene.sync { try scene.spoil($0, reply) }
         try await scene.expectGoodEnd()
@@ -182,8 +151,7 @@ import TidemarkTestSupport
 
     @Test func `rule 10, case 23: what is no answer at all changes nothing`() async throws {
         let texts = [
-            "", "null", "true", "7", "[]", "{}", "\u{FEFF}{}", #"{"changeSets":[]}"#,
-            "<html>Welcome</html>",
+            "", "null", "true", "7", "[]", "{}", "\u{FEFF}{}", #"{"changeSets":[]}"#, "<html>Welcome</html>",
             #"{"error":{"code":"constraintViolated","message":"m","fix":"f","recovery":"permanent"}}"#,
         ]
         let scene = try await Scene()
@@ -196,25 +164,18 @@ import TidemarkTestSupport
         try await scene.expectGoodEnd()
     }
 
-    @Test func `rule 22: what the server cannot know of waiting sets changes nothing`()
-        async throws
-    {
+    @Test func `rule 22: what the server cannot know of waiting sets changes nothing`() async throws {
         let scene = try await Scene()
         let before = try await scene.everything()
         let spoilers: [@Sendable (String) -> String] = [
             { $0.replacing(#""seen":"#, with: #""seen":99999999999999999999,"was":"#) },
             // Besides the verdict that is there.
-            {
-                String($0.dropLast(2))
-                    + scene.named(#",{"id":"CONFLICT","conflict":true,"reasons":[]}]}"#)
-            },
+            { String($0.dropLast(2)) + scene.named(#",{"id":"CONFLICT","conflict":true,"reasons":[]}]}"#) },
         ]
         for (number, spoil) in spoilers.enumerated() {
             let error = await scene.sync(offersSnapshots: false) { answer in
                 // A device asks what is known of its sets when its identity is in doubt.
-                guard answer.contains(#""known":["#) else {
-                    throw TidemarkError(.identityInUse, "m", fix: "f")
-                }
+                guard answer.contains(#""known":["#) else { throw TidemarkError(.identityInUse, "m", fix: "f") }
                 try #require(answer.contains(scene.named("CONFLICT")))
                 return spoil(answer)
             }
@@ -224,9 +185,7 @@ import TidemarkTestSupport
         try await scene.expectGoodEnd()
     }
 
-    @Test func `rule 10: new records that an accepted set lost are kept where people see them`()
-        async throws
-    {
+    @Test func `rule 10: new records that an accepted set lost are kept where people see them`() async throws {
         let scene = try await Scene()
         _ = await scene.sync { answer in
             answer.replacing(
@@ -238,17 +197,12 @@ import TidemarkTestSupport
         #expect(kept.contains { $0.table == "tags" && $0.key == #""blue""# && $0.mine != nil })
     }
 
-    @Test
-    func `rule 20: an error that blames nothing that was sent ends the sync and parks nothing`()
-        async throws
-    {
+    @Test func `rule 20: an error that blames nothing that was sent ends the sync and parks nothing`() async throws {
         let thrown = [
             TidemarkError(.constraintViolated, "m", fix: "f", place: .init(id: "not mine")),
             TidemarkError(.unknownTable, "m", fix: "f", place: .init(changeSet: 40)),
-            TidemarkError(.schemaMismatch, "m", fix: "f"),
-            TidemarkError(.epochMismatch, "m", fix: "f"),
-            TidemarkError(.snapshotRequired, "m", fix: "f"),
-            TidemarkError(.predecessorMissing, "m", fix: "f"),
+            TidemarkError(.schemaMismatch, "m", fix: "f"), TidemarkError(.epochMismatch, "m", fix: "f"),
+            TidemarkError(.snapshotRequired, "m", fix: "f"), TidemarkError(.predecessorMissing, "m", fix: "f"),
             TidemarkError(ErrorCode(rawValue: "coffeeBreak"), "m", fix: "f"),
         ]
         let scene = try await Scene()
@@ -310,11 +264,7 @@ struct Scene: Sendable {
         await anna.syncInVain()
         ids = try await anna.rows("SELECT id FROM tidemark_changeset ORDER BY seq")
         spoiling = SpoilingTransport(wrapping: anna.transport) { $0 }
-        spoilt = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: spoiling
-        )
+        spoilt = try await SyncEngine(anna.database, server: "http://cluster.test", transport: spoiling)
     }
 
     /// The good answer with a reply's something exchanged.
@@ -334,10 +284,9 @@ struct Scene: Sendable {
 
     /// Syncs Anna's file over a network that changes answers, and snapshots too unless it offers
     /// them; returns how that failed, if it did.
-    func sync(
-        offersSnapshots: Bool = true,
-        _ change: @escaping @Sendable (String) throws -> String
-    ) async -> TidemarkError? {
+    func sync(offersSnapshots: Bool = true, _ change: @escaping @Sendable (String) throws -> String) async
+        -> TidemarkError?
+    {
         spoiling.change(offersSnapshots: offersSnapshots, with: change)
         do {
             try await spoilt.sync()
@@ -402,8 +351,7 @@ struct Scene: Sendable {
     func expectGoodEnd() async throws {
         try await cluster.converge(anna, ben)
         #expect(
-            try await cluster.rows("SELECT name FROM teams ORDER BY id")
-                == ["Kiel", "Bonn", "Jena", "Lemgo", "Gotha"]
+            try await cluster.rows("SELECT name FROM teams ORDER BY id") == ["Kiel", "Bonn", "Jena", "Lemgo", "Gotha"]
         )
         #expect(
             try await ben.rows(

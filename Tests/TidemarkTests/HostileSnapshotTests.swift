@@ -18,10 +18,7 @@ import TidemarkTestSupport
             Harm(name: name) { try DatabaseQueue(path: $0).write { try $0.execute(sql: sql) } }
         }
 
-        static func bytes(
-            _ name: String,
-            _ change: @escaping @Sendable (inout Data) -> Void
-        ) -> Harm {
+        static func bytes(_ name: String, _ change: @escaping @Sendable (inout Data) -> Void) -> Harm {
             Harm(name: name) { path in
                 var data = try Data(contentsOf: URL(filePath: path))
                 change(&data)
@@ -44,28 +41,16 @@ import TidemarkTestSupport
     }
 
     private static let harms: [Harm] = [
-        .bytes("empty") { $0 = Data() },
-        .bytes("truncated to 100 bytes") { $0 = $0.prefix(100) },
+        .bytes("empty") { $0 = Data() }, .bytes("truncated to 100 bytes") { $0 = $0.prefix(100) },
         .bytes("truncated by half") { $0 = $0.prefix($0.count / 2) },
         .bytes("a page") { $0 = Data("<html>Welcome</html>".utf8) },
-        .bytes("zeroed from its second page") {
-            $0.replaceSubrange(4_096..., with: Data(count: $0.count - 4_096))
-        },
+        .bytes("zeroed from its second page") { $0.replaceSubrange(4_096..., with: Data(count: $0.count - 4_096)) },
         .sql("with a view", "CREATE VIEW v AS SELECT * FROM teams"),
-        .sql(
-            "with a view for a table",
-            "ALTER TABLE teams RENAME TO t; CREATE VIEW teams AS SELECT * FROM t"
-        ),
-        .sql(
-            "with a trigger",
-            "CREATE TRIGGER x AFTER INSERT ON teams BEGIN DELETE FROM players; END"
-        ),
+        .sql("with a view for a table", "ALTER TABLE teams RENAME TO t; CREATE VIEW teams AS SELECT * FROM t"),
+        .sql("with a trigger", "CREATE TRIGGER x AFTER INSERT ON teams BEGIN DELETE FROM players; END"),
         .sql("with an index", "CREATE INDEX x ON teams (name)"),
         .sql("with a virtual table", "CREATE VIRTUAL TABLE x USING fts5(y)"),
-        .sql(
-            "with a computed column",
-            "DROP TABLE teams; CREATE TABLE teams (id, name AS (hex(zeroblob(id))))"
-        ),
+        .sql("with a computed column", "DROP TABLE teams; CREATE TABLE teams (id, name AS (hex(zeroblob(id))))"),
         .sql("without a table", "DROP TABLE players"),
         .sql("without a column", "ALTER TABLE players DROP COLUMN goals"),
         .sql("without a header", "DROP TABLE tidemark_snapshot"),
@@ -77,10 +62,7 @@ import TidemarkTestSupport
         .sql("of a zone that is a number", "UPDATE tidemark_snapshot SET zone = 7"),
         .sql("of no history", "UPDATE tidemark_snapshot SET epoch = NULL"),
         .sql("of revision -1", "UPDATE tidemark_snapshot SET revision = -1"),
-        .sql(
-            "of revision Int64.max",
-            "UPDATE tidemark_snapshot SET revision = 9223372036854775807"
-        ),
+        .sql("of revision Int64.max", "UPDATE tidemark_snapshot SET revision = 9223372036854775807"),
         .sql("of revision 1e300", "UPDATE tidemark_snapshot SET revision = 1e300"),
         .sql("of a revision in words", "UPDATE tidemark_snapshot SET revision = 'x'"),
         .sql("of a fingerprint in figures", "UPDATE tidemark_snapshot SET fingerprint = 5"),
@@ -94,32 +76,22 @@ import TidemarkTestSupport
             "with a table that never ends",
             "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
             "CREATE TABLE tags AS WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i+1 FROM n) SELECT i FROM n"
-        ),
-        .schema("with a table that cannot be synced", "name TEXT PRIMARY KEY", "name TEXT"),
+        ), .schema("with a table that cannot be synced", "name TEXT PRIMARY KEY", "name TEXT"),
         .sql("with a reference to nothing", "UPDATE players SET team_id = 777"),
         .sql("with NULL where there can be none", "UPDATE teams SET name = NULL"),
         .sql("with a record twice", "INSERT INTO teams SELECT * FROM teams"),
         .sql("with an id that is text", "UPDATE tags SET name = NULL; UPDATE players SET id = 'x'"),
         .sql("with a negative id", "INSERT INTO teams VALUES (-10, 'x')"),
-        .sql(
-            "with an id of the reserved region",
-            "INSERT INTO teams VALUES (4503599627370497, 'x')"
-        ),
+        .sql("with an id of the reserved region", "INSERT INTO teams VALUES (4503599627370497, 'x')"),
     ]
 
-    @Test
-    func `rules 10 22, case 76: a hostile snapshot is refused, and an honest one goes through`()
-        async throws
-    {
+    @Test func `rules 10 22, case 76: a hostile snapshot is refused, and an honest one goes through`() async throws {
         let scene = try await Scene()
         let before = try await scene.everything()
         for harm in Self.harms {
             let error = await Self.sync(scene, harm)
             #expect(error != nil, "\(harm.name): taken")
-            #expect(
-                error?.code == .invalidResponse || error?.code == .schemaMismatch,
-                "\(harm.name): \(error as Any)"
-            )
+            #expect(error?.code == .invalidResponse || error?.code == .schemaMismatch, "\(harm.name): \(error as Any)")
             #expect(try await scene.everything() == before, "\(harm.name)")
         }
         // An honest one, asked for in the same way.
@@ -133,20 +105,13 @@ import TidemarkTestSupport
         for harm in Self.harms {
             let way = HarmfulTransport(scene.anna.transport, harm)
             let join = DeviceFileJoin(transport: way, server: "http://cluster.test")
-            await #expect(throws: TidemarkError.self, "\(harm.name)") {
-                _ = try await join.join(path: path)
-            }
-            let left = try FileManager.default.contentsOfDirectory(
-                atPath: scene.cluster.folder.path
-            )
+            await #expect(throws: TidemarkError.self, "\(harm.name)") { _ = try await join.join(path: path) }
+            let left = try FileManager.default.contentsOfDirectory(atPath: scene.cluster.folder.path)
             #expect(!left.contains { $0.hasPrefix("new.sqlite") }, "\(harm.name): \(left)")
         }
     }
 
-    @Test
-    func `rule 22, case 76: flipped bits in a snapshot crash nothing and drop nothing that waits`()
-        async throws
-    {
+    @Test func `rule 22, case 76: flipped bits in a snapshot crash nothing and drop nothing that waits`() async throws {
         var random = SeededGenerator(seed: 76)
         let scene = try await Scene()
         let waiting = try await scene.outbox()
@@ -168,24 +133,14 @@ import TidemarkTestSupport
         }
         #expect(await Self.sync(scene, Harm(name: "none") { _ in }) == nil)
         try await scene.expectGoodEnd()
-        Report.line(
-            "150 snapshots with flipped bits: \(refused) refused, \(150 - refused) could be true"
-        )
+        Report.line("150 snapshots with flipped bits: \(refused) refused, \(150 - refused) could be true")
     }
 
     /// Syncs Anna's file with a server that asks her to take a snapshot first.
-    private static func sync(
-        _ scene: Scene,
-        _ harm: Harm,
-        thenCut: Bool = false
-    ) async -> TidemarkError? {
+    private static func sync(_ scene: Scene, _ harm: Harm, thenCut: Bool = false) async -> TidemarkError? {
         do {
             let way = HarmfulTransport(scene.anna.transport, harm, thenCut: thenCut)
-            let engine = try await SyncEngine(
-                scene.anna.database,
-                server: "http://cluster.test",
-                transport: way
-            )
+            let engine = try await SyncEngine(scene.anna.database, server: "http://cluster.test", transport: way)
             try await engine.sync()
             return nil
         } catch {
@@ -213,9 +168,7 @@ private final class HarmfulTransport: ForwardingTransport {
             defer { asked = true }
             return !asked
         }
-        if isFirst {
-            throw TidemarkError(.snapshotRequired, "The log is gone.", fix: "Start anew.")
-        }
+        if isFirst { throw TidemarkError(.snapshotRequired, "The log is gone.", fix: "Start anew.") }
         if thenCut { throw FaultPlan.lost }
         return try await real.sync(zone: zone, body: body)
     }

@@ -13,23 +13,14 @@ import TidemarkTestSupport
 @Suite struct HotPathTests {
     /// The tables that may be read from end to end: they do not grow with the zone or its history.
     private static let small = [
-        "tidemark_zone": "one row",
-        "tidemark_state": "one row",
-        "tidemark_device": "one row",
-        "tidemark_lock": "one row",
-        "tidemark_lineage": "a row each time that the zone was restored or rebuilt",
-        "tidemark_served_column": "a row a column",
-        "tidemark_identity": "a row a table",
-        "tidemark_temporary": "a row a table",
-        "sqlite_sequence": "a row a table",
-        "tidemark_changeset": "what waits on the device",
-        "tidemark_outbox": "what waits on the device",
-        "tidemark_after": "what waits on the device",
-        "tidemark_base": "what waits on the device",
-        "tidemark_outside": "what waits on the device, or for a decision",
-        "tidemark_independent": "a row a table",
-        "tidemark_conflict": "what waits for a decision",
-        "tidemark_conflict_record": "what waits for a decision",
+        "tidemark_zone": "one row", "tidemark_state": "one row", "tidemark_device": "one row",
+        "tidemark_lock": "one row", "tidemark_lineage": "a row each time that the zone was restored or rebuilt",
+        "tidemark_served_column": "a row a column", "tidemark_identity": "a row a table",
+        "tidemark_temporary": "a row a table", "sqlite_sequence": "a row a table",
+        "tidemark_changeset": "what waits on the device", "tidemark_outbox": "what waits on the device",
+        "tidemark_after": "what waits on the device", "tidemark_base": "what waits on the device",
+        "tidemark_outside": "what waits on the device, or for a decision", "tidemark_independent": "a row a table",
+        "tidemark_conflict": "what waits for a decision", "tidemark_conflict_record": "what waits for a decision",
         "tidemark_capture": "what was captured since the last round",
     ]
 
@@ -45,8 +36,7 @@ import TidemarkTestSupport
         "ORDER BY number DESC LIMIT 1) AS noted": "ends at the first row",
         "FROM tidemark_kept WINDOW newest": "Limits.keptChangeSetsMax bounds that table",
         "INDEX tidemark_idmap_offered": "a partial index, of ids that are offered again just now",
-        "SELECT count(*) FROM (\n    SELECT 1 FROM main.":
-            "looks at no more rows than Limits.fingerprintRowsMax",
+        "SELECT count(*) FROM (\n    SELECT 1 FROM main.": "looks at no more rows than Limits.fingerprintRowsMax",
         "AS c\nWHERE c.": "after another program has deleted parents, and where a set is refused",
     ]
 
@@ -68,32 +58,21 @@ import TidemarkTestSupport
         INSERT INTO player_tag VALUES (1, 'red'), (3, 'blue');
         """
 
-    @Test func `A9: no statement of a push, a pull or an idle sync reads a zone from end to end`()
-        async throws
-    {
+    @Test func `A9: no statement of a push, a pull or an idle sync reads a zone from end to end`() async throws {
         let (statements, scans) = try await Self.scans(Self.schema + Self.index)
         for scan in scans {
             let plan = scan.statement.plan.joined(separator: "; ")
-            Issue.record(
-                "\(scan.tables.sorted()) in \(scan.statement.file): \(scan.statement.sql): \(plan)"
-            )
+            Issue.record("\(scan.tables.sorted()) in \(scan.statement.file): \(scan.statement.sql): \(plan)")
         }
         let files = Dictionary(grouping: statements, by: \.file).mapValues(\.count)
         // Each has its statements: the recording has missed neither side.
-        for name in ["zone.sqlite", "anna.sqlite", "ben.sqlite"] {
-            #expect(files[name, default: 0] > 60, "\(name)")
-        }
-        for table in [
-            "tidemark_log", "tidemark_verdict", "tidemark_idmap", "tidemark_kept",
-            "tidemark_compacted",
-        ] {
+        for name in ["zone.sqlite", "anna.sqlite", "ben.sqlite"] { #expect(files[name, default: 0] > 60, "\(name)") }
+        for table in ["tidemark_log", "tidemark_verdict", "tidemark_idmap", "tidemark_kept", "tidemark_compacted"] {
             #expect(statements.contains { $0.sql.contains(table) }, "\(table)")
         }
     }
 
-    @Test func `an app's reference without an index is noticed where a team is deleted`()
-        async throws
-    {
+    @Test func `an app's reference without an index is noticed where a team is deleted`() async throws {
         let (_, scans) = try await Self.scans(Self.schema)
         #expect(scans.contains { $0.statement.file == "zone.sqlite" })
         for scan in scans { #expect(scan.tables == ["player"], "\(scan.statement)") }
@@ -101,8 +80,7 @@ import TidemarkTestSupport
 
     /// The statements of a day in miniature, and those among them that read what grows.
     private static func scans(_ schema: String) async throws -> (
-        statements: [StatementPlans.Statement],
-        scans: [(tables: Set<String>, statement: StatementPlans.Statement)]
+        statements: [StatementPlans.Statement], scans: [(tables: Set<String>, statement: StatementPlans.Statement)]
     ) {
         let policies = ["player": ConflictPolicy.latest]
         // The log is compacted on the way.
@@ -129,10 +107,7 @@ import TidemarkTestSupport
         for (file, statements) in Dictionary(grouping: statements, by: \.file) {
             let path = cluster.folder.appending(path: file).path
             let tables = try await DatabaseQueue(path: path).read { db in
-                try String.fetchSet(
-                    db,
-                    sql: "SELECT name FROM sqlite_master WHERE type = 'table'"
-                )
+                try String.fetchSet(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
             }
             for statement in statements {
                 let text = statement.sql + statement.plan.joined()
@@ -146,9 +121,7 @@ import TidemarkTestSupport
         return (statements, scans)
     }
 
-    private static func day(_ cluster: Cluster, _ anna: TestDevice, _ ben: TestDevice)
-        async throws
-    {
+    private static func day(_ cluster: Cluster, _ anna: TestDevice, _ ben: TestDevice) async throws {
         // New records that refer to each other, an edit, a deletion that takes others along.
         try await anna.write(
             """
@@ -173,8 +146,7 @@ import TidemarkTestSupport
         }
         for device in [anna, ben, anna] { try await device.engine.sync() }
         // Another program's writes into the server's file, and a device's edit beside them.
-        for sql in ["UPDATE player SET name = 'Bea' WHERE id = 2", "DELETE FROM team WHERE id = 2"]
-        {
+        for sql in ["UPDATE player SET name = 'Bea' WHERE id = 2", "DELETE FROM team WHERE id = 2"] {
             try cluster.writeOutside(sql)
             try await cluster.store.look(zone: "main")
         }

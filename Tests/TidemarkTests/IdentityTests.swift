@@ -31,9 +31,7 @@ import TidemarkTestSupport
 
     private static let all = "SELECT list_id, text, done FROM notes ORDER BY text"
 
-    @Test func `case 33: two copies of one file edit and create, both are whole at the end`()
-        async throws
-    {
+    @Test func `case 33: two copies of one file edit and create, both are whole at the end`() async throws {
         let (cluster, anna) = try await Self.start()
         let twin = try await anna.copy("twin")
         try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, 'anna')")
@@ -48,16 +46,11 @@ import TidemarkTestSupport
         try await twin.engine.sync()
         #expect(try await anna.engine.status().device != twin.engine.status().device)
         try await cluster.converge(anna, twin)
-        #expect(
-            try await cluster.rows(Self.all)
-                == ["1|anna!|", "1|bread|", "1|milk|0", "1|salt|1", "1|twin?|"]
-        )
+        #expect(try await cluster.rows(Self.all) == ["1|anna!|", "1|bread|", "1|milk|0", "1|salt|1", "1|twin?|"])
         for device in [anna, twin] { #expect(try await device.engine.conflicts().isEmpty) }
     }
 
-    @Test func `case 33, rule 1: copies that edit one record see each other's edit as a conflict`()
-        async throws
-    {
+    @Test func `case 33, rule 1: copies that edit one record see each other's edit as a conflict`() async throws {
         let (cluster, anna) = try await Self.start()
         let twin = try await anna.copy("twin")
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -71,9 +64,7 @@ import TidemarkTestSupport
         #expect(try await twin.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `case 33: a backup put back after its edits were acknowledged doubles nothing`()
-        async throws
-    {
+    @Test func `case 33: a backup put back after its edits were acknowledged doubles nothing`() async throws {
         let (cluster, anna) = try await Self.start()
         let ben = try await cluster.device("ben")
         // These wait when the backup is made: sent later, in the life that ends.
@@ -93,17 +84,14 @@ import TidemarkTestSupport
         // The second life: what it makes has the temporary ids of what the first one made.
         try await restored.write("INSERT INTO notes (list_id, text) VALUES (1, 'new')")
         try await restored.write("UPDATE notes SET text = 'newer' WHERE text = 'new'")
-        try await restored.write(
-            "INSERT INTO notes (list_id, text) SELECT max(id), 'hoe' FROM lists"
-        )
+        try await restored.write("INSERT INTO notes (list_id, text) SELECT max(id), 'hoe' FROM lists")
         try await restored.engine.sync()
         try await cluster.converge(restored, ben)
         #expect(
-            try await cluster.rows("SELECT list_id, text, done FROM notes ORDER BY text")
-                == [
-                    "1|bread|", "2|hoe|", "1|lost 1|", "1|lost 2|", "1|lost 3|", "1|lost 4|",
-                    "1|lost 5|", "1|newer|", "1|oat milk|0", "2|rake|1", "1|salt|",
-                ]
+            try await cluster.rows("SELECT list_id, text, done FROM notes ORDER BY text") == [
+                "1|bread|", "2|hoe|", "1|lost 1|", "1|lost 2|", "1|lost 3|", "1|lost 4|", "1|lost 5|", "1|newer|",
+                "1|oat milk|0", "2|rake|1", "1|salt|",
+            ]
         )
         #expect(try await cluster.rows("SELECT name FROM lists ORDER BY id") == ["home", "garden"])
         #expect(try await restored.engine.conflicts().isEmpty)
@@ -123,16 +111,11 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await restored.engine.sync()
         #expect(try await restored.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
-        #expect(
-            try await restored.engine.conflicts().first?.records.first?.mine
-                == #"{"text":"white bread"}"#
-        )
+        #expect(try await restored.engine.conflicts().first?.records.first?.mine == #"{"text":"white bread"}"#)
         try await cluster.converge(restored, ben)
     }
 
-    @Test func `case 33: copied while a request was on its way, each edit has one effect`()
-        async throws
-    {
+    @Test func `case 33: copied while a request was on its way, each edit has one effect`() async throws {
         let (cluster, anna) = try await Self.start()
         try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, 'tea')")
         anna.transport.faults.add(.answerLost)
@@ -144,15 +127,12 @@ import TidemarkTestSupport
         for device in [twin, anna, twin] { try await device.engine.sync() }
         try await cluster.converge(anna, twin)
         #expect(
-            try await cluster.rows(Self.all)
-                == ["1|anna|", "1|bread|", "1|milk|0", "1|salt|", "1|tea|1", "1|twin|"]
+            try await cluster.rows(Self.all) == ["1|anna|", "1|bread|", "1|milk|0", "1|salt|", "1|tea|1", "1|twin|"]
         )
         for device in [anna, twin] { #expect(try await device.engine.conflicts().isEmpty) }
     }
 
-    @Test func `case 33: a view that holds a temporary id finds the record in both copies`()
-        async throws
-    {
+    @Test func `case 33: a view that holds a temporary id finds the record in both copies`() async throws {
         let (cluster, anna) = try await Self.start()
         let draw = "INSERT INTO notes (list_id, text) VALUES (1, 'tea') RETURNING id"
         let id = try #require(try await anna.database.write { try Int64.fetchOne($0, sql: draw) })
@@ -165,18 +145,14 @@ import TidemarkTestSupport
         #expect(try await twin.engine.permanentID(for: id, in: "notes") == 4)
     }
 
-    @Test func `case 33: a late copy of an old request is refused and changes nothing`()
-        async throws
-    {
+    @Test func `case 33: a late copy of an old request is refused and changes nothing`() async throws {
         let (cluster, anna) = try await Self.start()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.engine.sync()
         try await anna.write("UPDATE notes SET text = 'milk' WHERE id = 1")
         try await anna.engine.sync()
         for request in anna.transport.faults.requests.dropLast() {
-            await #expect {
-                try await cluster.store.sync(zone: "main", body: Array(request.utf8))
-            } throws: {
+            await #expect { try await cluster.store.sync(zone: "main", body: Array(request.utf8)) } throws: {
                 ($0 as? TidemarkError)?.code == .identityInUse
             }
         }
@@ -202,9 +178,7 @@ import TidemarkTestSupport
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         anna.transport.faults.add(.requestLost)
         await anna.syncInVain()
-        try anna.writeOutside(
-            "UPDATE tidemark_changeset SET epoch = '00000000-0000-4000-8000-00000000beef'"
-        )
+        try anna.writeOutside("UPDATE tidemark_changeset SET epoch = '00000000-0000-4000-8000-00000000beef'")
         try await cluster.converge(anna)
         #expect(try anna.sent.last { !$0.isEmpty }?.map(\.records) == [["update notes 1 (text)"]])
         #expect(anna.transport.faults.requests.contains { $0.contains(#""recall""#) })

@@ -19,8 +19,7 @@ import TidemarkTestSupport
         INSERT INTO players (team_id, name) VALUES (1, 'Anna')
         """
 
-    private static func pair() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice)
-    {
+    private static func pair() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let cluster = try Cluster(schema: schema, seed: seed)
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
@@ -30,22 +29,17 @@ import TidemarkTestSupport
     @Test func `C4, rule 16: an edit during a request stays and is sent next`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE players SET name = 'Annika' WHERE id = 1")
-        anna.transport.faults.whileInFlight {
-            try await anna.write("UPDATE players SET goals = 3 WHERE id = 1")
-        }
+        anna.transport.faults.whileInFlight { try await anna.write("UPDATE players SET goals = 3 WHERE id = 1") }
         try await anna.engine.sync()
         #expect(
-            try anna.sent.map { $0.map(\.records) }
-                == [[["update players 1 (name)"]], [["update players 1 (goals)"]]]
+            try anna.sent.map { $0.map(\.records) } == [[["update players 1 (name)"]], [["update players 1 (goals)"]]]
         )
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT name, goals FROM players") == ["Annika|3"])
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 7: a player who waits for a team that is gone is not shown meanwhile`()
-        async throws
-    {
+    @Test func `rule 7: a player who waits for a team that is gone is not shown meanwhile`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await ben.write("DELETE FROM teams WHERE id = 1")
         try await ben.engine.sync()
@@ -66,9 +60,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `rule 7: a team whose deletion waits comes back with a player whom others gave it`()
-        async throws
-    {
+    @Test func `rule 7: a team whose deletion waits comes back with a player whom others gave it`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await ben.write("INSERT INTO players (team_id, name) VALUES (1, 'Eva')")
         try await ben.engine.sync()
@@ -89,9 +81,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["-1", "-5", "-46", "-4503599627370495", "NULL"])
-    func `A4: edits of new records follow them to their ids, whatever the temporary id`(
-        id: String
-    ) async throws {
+    func `A4: edits of new records follow them to their ids, whatever the temporary id`(id: String) async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write(
             """
@@ -102,15 +92,14 @@ import TidemarkTestSupport
         )
         anna.transport.faults.whileInFlight {
             try await anna.write("UPDATE teams SET name = name || ' II' WHERE id <> 1")
-            try await anna.write(
-                "INSERT INTO players (team_id, name) SELECT id, name FROM teams WHERE id <> 1"
-            )
+            try await anna.write("INSERT INTO players (team_id, name) SELECT id, name FROM teams WHERE id <> 1")
         }
         try await anna.engine.sync()
         try await cluster.converge(anna, ben)
         #expect(
-            try await ben.rows("SELECT team_id > 1, name FROM players WHERE id > 1 ORDER BY name")
-                == ["1|Jena II", "1|e II"]
+            try await ben.rows("SELECT team_id > 1, name FROM players WHERE id > 1 ORDER BY name") == [
+                "1|Jena II", "1|e II",
+            ]
         )
         #expect(try await ben.rows("SELECT max(id) FROM teams") == ["3"])
     }
@@ -118,24 +107,17 @@ import TidemarkTestSupport
     @Test func `C4: the record just created is edited during its request`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
-        anna.transport.faults.whileInFlight {
-            try await anna.write("UPDATE players SET goals = 7 WHERE name = 'Emma'")
-        }
+        anna.transport.faults.whileInFlight { try await anna.write("UPDATE players SET goals = 7 WHERE name = 'Emma'") }
         try await anna.engine.sync()
         #expect(try anna.lastSent == [["update players 2 (goals)"]])
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT id, name, goals FROM players WHERE id <> 1")
-                == ["2|Emma|7"]
-        )
+        #expect(try await ben.rows("SELECT id, name, goals FROM players WHERE id <> 1") == ["2|Emma|7"])
     }
 
     @Test func `C4: the record just created is deleted during its request`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
-        anna.transport.faults.whileInFlight {
-            try await anna.write("DELETE FROM players WHERE name = 'Emma'")
-        }
+        anna.transport.faults.whileInFlight { try await anna.write("DELETE FROM players WHERE name = 'Emma'") }
         try await anna.engine.sync()
         #expect(try anna.lastSent == [["delete players 2"]])
         try await cluster.converge(anna, ben)
@@ -157,10 +139,7 @@ import TidemarkTestSupport
         }
         try await anna.engine.sync()
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT team_id, name FROM players ORDER BY id")
-                == ["2|Anna", "2|Ida"]
-        )
+        #expect(try await ben.rows("SELECT team_id, name FROM players ORDER BY id") == ["2|Anna", "2|Ida"])
     }
 
     @Test func `C4: an edit during a request survives that request's conflict`() async throws {
@@ -178,8 +157,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT name FROM teams") == ["THW Kiel"])
         // The later edit of the same record depends on the refused one, and is kept with it.
         #expect(
-            try await ben.engine.conflicts().flatMap(\.records).map(\.mine)
-                == [#"{"name":"Anja"}"#, #"{"goals":9}"#]
+            try await ben.engine.conflicts().flatMap(\.records).map(\.mine) == [#"{"name":"Anja"}"#, #"{"goals":9}"#]
         )
     }
 
@@ -198,10 +176,9 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await cluster.converge(anna, ben)
         #expect(
-            try await ben.rows(
-                "SELECT t.name, p.name FROM players AS p JOIN teams AS t ON t.id = team_id"
-            )
-                == ["FC Jena|Ida"]
+            try await ben.rows("SELECT t.name, p.name FROM players AS p JOIN teams AS t ON t.id = team_id") == [
+                "FC Jena|Ida"
+            ]
         )
     }
 
@@ -216,11 +193,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await cluster.converge(ben, anna)
         let records = try await ben.engine.conflicts().flatMap(\.records)
-        #expect(
-            records.map(\.mine) == [
-                #"{"name":"Ann"}"#, #"{"name":"Anne"}"#, #"{"name":"Annie"}"#,
-            ]
-        )
+        #expect(records.map(\.mine) == [#"{"name":"Ann"}"#, #"{"name":"Anne"}"#, #"{"name":"Annie"}"#])
         #expect(records.allSatisfy { $0.base?.contains(#""name":"Anna""#) == true })
         #expect(records.allSatisfy { $0.theirs?.contains(#""name":"Anja""#) == true })
     }
@@ -231,10 +204,7 @@ import TidemarkTestSupport
         let copy = cluster.folder.appendingPathComponent("power-cut.sqlite").path
         anna.transport.faults.whileInFlight {
             for suffix in ["", "-wal"] {
-                try FileManager.default.copyItem(
-                    atPath: cluster.zonePath + suffix,
-                    toPath: copy + suffix
-                )
+                try FileManager.default.copyItem(atPath: cluster.zonePath + suffix, toPath: copy + suffix)
             }
         }
         try await anna.engine.sync()
@@ -259,10 +229,7 @@ import TidemarkTestSupport
             #expect(try await ben.rows("SELECT goals FROM players WHERE id = 1") == ["6"])
         }
         try await ben.engine.sync()
-        #expect(
-            try await ben.rows("SELECT name, goals FROM players ORDER BY id")
-                == ["Anna|6", "Emma|"]
-        )
+        #expect(try await ben.rows("SELECT name, goals FROM players ORDER BY id") == ["Anna|6", "Emma|"])
         try await cluster.converge(anna, ben)
     }
 
@@ -274,9 +241,7 @@ import TidemarkTestSupport
         anna.transport.faults.add(.answerLost)
         await anna.syncInVain()
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT id, name FROM players ORDER BY id") == ["1|Anna", "2|Emma"]
-        )
+        #expect(try await ben.rows("SELECT id, name FROM players ORDER BY id") == ["1|Anna", "2|Emma"])
         let sent = try anna.sent.filter { !$0.isEmpty }
         #expect(sent.count == 2 && sent[0] == sent[1])
     }
@@ -285,18 +250,15 @@ import TidemarkTestSupport
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO teams (name) VALUES ('Jena')")
         for number in 1...20 {
-            try await anna.write(
-                "INSERT INTO players (team_id, name) SELECT max(id), 'p\(number)' FROM teams"
-            )
+            try await anna.write("INSERT INTO players (team_id, name) SELECT max(id), 'p\(number)' FROM teams")
             anna.transport.faults.add(.answerLost)
             await anna.syncInVain()
         }
         try await cluster.converge(anna, ben)
         #expect(
-            try await ben.rows(
-                "SELECT count(*), count(DISTINCT name), min(team_id) FROM players WHERE id > 1"
-            )
-                == ["20|20|2"]
+            try await ben.rows("SELECT count(*), count(DISTINCT name), min(team_id) FROM players WHERE id > 1") == [
+                "20|20|2"
+            ]
         )
         #expect(try await ben.rows("SELECT count(*) FROM teams") == ["2"])
     }
@@ -350,8 +312,7 @@ import TidemarkTestSupport
         let sent = try anna.sent
         #expect(sent[1].first == sent[0].first)
         #expect(
-            sent[1].map(\.records)
-                == [["create players new (goals, name, team_id)"], ["update players new (goals)"]]
+            sent[1].map(\.records) == [["create players new (goals, name, team_id)"], ["update players new (goals)"]]
         )
         #expect(sent[1].last?.after == sent[0].map(\.id))
         try await cluster.converge(anna, ben)
@@ -371,10 +332,7 @@ import TidemarkTestSupport
         let restarted = try await anna.reopened()
         try await restarted.write("UPDATE players SET goals = 2 WHERE name = 'Ida'")
         try await cluster.converge(restarted, ben)
-        #expect(
-            try await ben.rows("SELECT id, team_id, name, goals FROM players WHERE id > 1")
-                == ["2|2|Ida|2"]
-        )
+        #expect(try await ben.rows("SELECT id, team_id, name, goals FROM players WHERE id > 1") == ["2|2|Ida|2"])
     }
 
     @Test func `A10: quitting before the first sync loses nothing`() async throws {
@@ -385,10 +343,7 @@ import TidemarkTestSupport
         let restarted = try await anna.reopened()
         #expect(try await restarted.engine.status().pendingChangeSets > 0)
         try await cluster.converge(restarted, ben)
-        #expect(
-            try await ben.rows("SELECT name, goals FROM players ORDER BY id")
-                == ["Anna|1", "Emma|"]
-        )
+        #expect(try await ben.rows("SELECT name, goals FROM players ORDER BY id") == ["Anna|1", "Emma|"])
     }
 
     @Test func `rule 16: own changes come back once and are nobody's news`() async throws {
@@ -401,8 +356,6 @@ import TidemarkTestSupport
             try await anna.engine.sync()
         }
         let ids = [TemporaryID.reservedMin: Int64(2)]
-        #expect(
-            told == [.sent(changeSets: 1), .identitiesAssigned(table: "players", ids: ids)]
-        )
+        #expect(told == [.sent(changeSets: 1), .identitiesAssigned(table: "players", ids: ids)])
     }
 }

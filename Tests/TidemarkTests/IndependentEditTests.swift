@@ -51,14 +51,11 @@ import TidemarkTestSupport
     }
 
     private static let three = [
-        "INSERT INTO note (id, v) VALUES (-1, 'new, collides with nobody')",
-        "UPDATE note SET v = 'mine' WHERE id = 1",
+        "INSERT INTO note (id, v) VALUES (-1, 'new, collides with nobody')", "UPDATE note SET v = 'mine' WHERE id = 1",
         "INSERT INTO note (id, v) VALUES (-2, 'new, too')",
     ]
 
-    @Test func `three transactions of the shell share one fate as long as nobody says otherwise`()
-        async throws
-    {
+    @Test func `three transactions of the shell share one fate as long as nobody says otherwise`() async throws {
         let (_, anna) = try await devices()
         for sql in Self.three { try anna.writeOutside(sql) }
         try await anna.engine.sync()
@@ -74,9 +71,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM note WHERE v LIKE 'new%'") == ["2"])
     }
 
-    @Test func `commits that somebody looks at one by one are change sets of their own`()
-        async throws
-    {
+    @Test func `commits that somebody looks at one by one are change sets of their own`() async throws {
         let (cluster, anna) = try await devices()
         for sql in Self.three {
             try anna.writeOutside(sql)
@@ -93,8 +88,7 @@ import TidemarkTestSupport
         await anna.engine.watchOutside()
         for (count, sql) in Self.three.enumerated() {
             try anna.writeOutside(sql)
-            while try await anna.rows("SELECT count(*) FROM tidemark_changeset") != ["\(count + 1)"]
-            {
+            while try await anna.rows("SELECT count(*) FROM tidemark_changeset") != ["\(count + 1)"] {
                 await Task.yield()
             }
         }
@@ -102,9 +96,7 @@ import TidemarkTestSupport
         #expect(try await waiting(anna) == ["note-1", "note1", "note-2"])
     }
 
-    @Test func `what is connected stays together, by references, exchanges, keys and a third`()
-        async throws
-    {
+    @Test func `what is connected stays together, by references, exchanges, keys and a third`() async throws {
         let (cluster, anna) = try await devices()
         try await declare(.all, anna)
         try anna.writeOutside(
@@ -121,20 +113,16 @@ import TidemarkTestSupport
         let sets = try await waiting(anna)
         #expect(
             sets.map { Set($0.split(separator: " ").map(String.init)) } == [
-                ["note2", "note3", #"mark"x""#, #"mark"z""#],
-                ["note-1", "note-2", #"mark"y""#, #"line["Y",1]"#], [#"mark"alone""#], ["note1"],
+                ["note2", "note3", #"mark"x""#, #"mark"z""#], ["note-1", "note-2", #"mark"y""#, #"line["Y",1]"#],
+                [#"mark"alone""#], ["note1"],
             ]
         )
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().count == 1)
-        #expect(
-            try await cluster.rows("SELECT label FROM note WHERE id IN (2, 3)") == ["three", "TWO"]
-        )
+        #expect(try await cluster.rows("SELECT label FROM note WHERE id IN (2, 3)") == ["three", "TWO"])
     }
 
-    @Test func `a deleted parent goes with the children that it takes along or lets go`()
-        async throws
-    {
+    @Test func `a deleted parent goes with the children that it takes along or lets go`() async throws {
         let cluster = try Cluster(
             schema: Self.schema,
             seed: "\(Self.seed) UPDATE note SET over = 1 WHERE id = 2; DELETE FROM mark;"
@@ -146,9 +134,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna)
     }
 
-    @Test func `tables that are not declared stay together, with all that is connected to them`()
-        async throws
-    {
+    @Test func `tables that are not declared stay together, with all that is connected to them`() async throws {
         let (_, anna) = try await devices()
         try await declare(["note"], anna)
         try anna.writeOutside(
@@ -167,16 +153,10 @@ import TidemarkTestSupport
     @Test func `a transaction of the app stays whole, beside others that do not`() async throws {
         let (_, anna) = try await devices()
         try await declare(.all, anna)
-        try anna.writeOutside(
-            "UPDATE mark SET note = 2 WHERE name = 'x'; INSERT INTO mark VALUES ('q', NULL)"
-        )
+        try anna.writeOutside("UPDATE mark SET note = 2 WHERE name = 'x'; INSERT INTO mark VALUES ('q', NULL)")
         try await anna.write("UPDATE note SET v = 'app'")
         try anna.writeOutside("INSERT INTO mark VALUES ('r', NULL), ('s', NULL)")
-        #expect(
-            try await waiting(anna) == [
-                #"mark"x""#, #"mark"q""#, "note1 note2 note3", #"mark"r""#, #"mark"s""#,
-            ]
-        )
+        #expect(try await waiting(anna) == [#"mark"x""#, #"mark"q""#, "note1 note2 note3", #"mark"r""#, #"mark"s""#])
         try await anna.engine.sync()
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.count == 3)
@@ -200,9 +180,7 @@ import TidemarkTestSupport
     @Test func `a parked set is divided, and what nobody contests is made again`() async throws {
         let (cluster, anna) = try await devices()
         for sql in Self.three { try anna.writeOutside(sql) }
-        try anna.writeOutside(
-            "INSERT INTO mark VALUES ('of new', -1); UPDATE mark SET note = 1 WHERE name = 'x'"
-        )
+        try anna.writeOutside("INSERT INTO mark VALUES ('of new', -1); UPDATE mark SET note = 1 WHERE name = 'x'")
         try await anna.engine.sync()
         #expect(try await anna.rows("SELECT count(*) FROM note") == ["3"])
         let parked = try #require(try await anna.engine.conflicts().first)
@@ -215,10 +193,9 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().map(\.id) == [parked.id])
         #expect(
-            try await cluster.rows(
-                "SELECT v FROM note JOIN mark ON note = note.id WHERE name = 'of new'"
-            )
-                == ["new, collides with nobody"]
+            try await cluster.rows("SELECT v FROM note JOIN mark ON note = note.id WHERE name = 'of new'") == [
+                "new, collides with nobody"
+            ]
         )
         await #expect(throws: TidemarkError.self) { try await anna.engine.divide(parked.id) }
         try await anna.engine.resolve(parked.id, .retry)

@@ -41,38 +41,25 @@ import TidemarkTestSupport
 
     /// Syncs a device within the budget.
     private func sync(_ device: TestDevice) async throws {
-        try await budget.spending(atMost: Self.rows * Self.stepsPerRow) {
-            try await device.engine.sync()
-        }
+        try await budget.spending(atMost: Self.rows * Self.stepsPerRow) { try await device.engine.sync() }
     }
 
-    @Test func `a table of 100,000 rows that a migration rebuilt is compared in linear time`()
-        async throws
-    {
+    @Test func `a table of 100,000 rows that a migration rebuilt is compared in linear time`() async throws {
         var anna = try await cluster.device("anna")
         try anna.writeOutside(Self.rebuild)
         anna = try await anna.reopened()
         try await sync(anna)
         try await cluster.converge(anna)
-        #expect(
-            try await cluster.rows("SELECT count(*), sum(stars) FROM note") == ["100000|45"]
-        )
-        #expect(
-            try await cluster.rows("SELECT body FROM note ORDER BY id DESC LIMIT 1")
-                == ["without a trigger"]
-        )
+        #expect(try await cluster.rows("SELECT count(*), sum(stars) FROM note") == ["100000|45"])
+        #expect(try await cluster.rows("SELECT body FROM note ORDER BY id DESC LIMIT 1") == ["without a trigger"])
     }
 
     @Test(arguments: [
         "name TEXT COLLATE NOCASE PRIMARY KEY", "name TEXT PRIMARY KEY", "name REAL PRIMARY KEY",
         "name BLOB PRIMARY KEY", "name PRIMARY KEY",
-    ])
-    func `a rebuilt table is compared by its key of any type in linear time`(key: String)
-        async throws
-    {
+    ]) func `a rebuilt table is compared by its key of any type in linear time`(key: String) async throws {
         let table = "CREATE TABLE tag (\(key), stars INTEGER);"
-        let value =
-            key.contains("TEXT") ? "i || 'a'" : "iif(i % 2, i / 2.0, CAST(i || 'a' AS BLOB))"
+        let value = key.contains("TEXT") ? "i || 'a'" : "iif(i % 2, i / 2.0, CAST(i || 'a' AS BLOB))"
         let cluster = try Cluster(
             schema: table,
             seed: """
@@ -103,12 +90,7 @@ import TidemarkTestSupport
 
     /// Rebuilds the table of 20,000 tags on a device, with a change, a deletion and a new row, and
     /// syncs it.
-    private func compare(
-        _ cluster: Cluster,
-        _ table: String,
-        key: String,
-        new: String
-    ) async throws {
+    private func compare(_ cluster: Cluster, _ table: String, key: String, new: String) async throws {
         let budget = StepBudget(of: cluster.folder)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(
@@ -120,28 +102,18 @@ import TidemarkTestSupport
             INSERT INTO tag (\(key), stars) VALUES (\(new))
             """
         )
-        if table.contains("NOCASE") {
-            try anna.writeOutside("UPDATE tag SET name = '16A' WHERE name = '16a'")
-        }
+        if table.contains("NOCASE") { try anna.writeOutside("UPDATE tag SET name = '16A' WHERE name = '16a'") }
         anna = try await anna.reopened()
-        try await budget.spending(atMost: Self.rows * Self.stepsPerRow) {
-            try await anna.engine.sync()
-        }
+        try await budget.spending(atMost: Self.rows * Self.stepsPerRow) { try await anna.engine.sync() }
         try await cluster.converge(anna)
         #expect(try await anna.engine.conflicts().isEmpty)
-        #expect(
-            try await cluster.rows("SELECT count(*), sum(stars) FROM tag") == ["20000|29"]
-        )
+        #expect(try await cluster.rows("SELECT count(*), sum(stars) FROM tag") == ["20000|29"])
     }
 
-    @Test func `a rebuilt table of 100,000 rows meets another history in linear time`()
-        async throws
-    {
+    @Test func `a rebuilt table of 100,000 rows meets another history in linear time`() async throws {
         var anna = try await cluster.device("anna")
         try anna.writeOutside(Self.rebuild)
-        try cluster.writeOutside(
-            "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
-        )
+        try cluster.writeOutside("UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'")
         anna = try await anna.reopened()
         try await sync(anna)
         let conflict = try #require(try await anna.engine.conflicts().first)
@@ -149,9 +121,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM note") == ["100001"])
     }
 
-    @Test func `40,000 changed records arrive as a delta, over 20,000 that wait, in linear time`()
-        async throws
-    {
+    @Test func `40,000 changed records arrive as a delta, over 20,000 that wait, in linear time`() async throws {
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try ben.writeOutside("UPDATE note SET body = body || '!' WHERE id <= 40000")
@@ -161,9 +131,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `20,000 waiting edits move into the history of a backup in linear time`()
-        async throws
-    {
+    @Test func `20,000 waiting edits move into the history of a backup in linear time`() async throws {
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         // The same edit is in the backup: of what waits for these, nothing is left to do.
@@ -177,9 +145,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT body FROM note WHERE id = 50000") == ["mine"])
     }
 
-    @Test func `a column that a migration filled in 100,000 rows is taken in linear time`()
-        async throws
-    {
+    @Test func `a column that a migration filled in 100,000 rows is taken in linear time`() async throws {
         var anna = try await cluster.device("anna")
         try cluster.writeOutside("ALTER TABLE note ADD COLUMN mood TEXT DEFAULT 'calm'")
         try anna.writeOutside(
@@ -191,14 +157,10 @@ import TidemarkTestSupport
         anna = try await anna.reopened()
         try await sync(anna)
         try await cluster.converge(anna)
-        #expect(
-            try await cluster.rows("SELECT count(*) FROM note WHERE mood = 'keen'") == ["5"]
-        )
+        #expect(try await cluster.rows("SELECT count(*) FROM note WHERE mood = 'keen'") == ["5"])
     }
 
-    @Test func `rows that changed behind the triggers are found among 100,000 in linear time`()
-        async throws
-    {
+    @Test func `rows that changed behind the triggers are found among 100,000 in linear time`() async throws {
         let anna = try await cluster.device("anna")
         try anna.writeOutside(
             """

@@ -32,20 +32,12 @@ private let day: Int64 = 86_400_000
         bens: Wall = Wall(),
         server: Wall = Wall()
     ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
-        let cluster = try Cluster(
-            schema: schema,
-            seed: seed,
-            policies: ["notes": policy],
-            now: server.read
-        )
+        let cluster = try Cluster(schema: schema, seed: seed, policies: ["notes": policy], now: server.read)
         let anna = try await cluster.device("anna", clock: annas.read)
         return (cluster, anna, try await cluster.device("ben", clock: bens.read))
     }
 
-    @Test
-    func `B11: what a device set in vain and a program's value that it replaced are both kept`()
-        async throws
-    {
+    @Test func `B11: what a device set in vain and a program's value that it replaced are both kept`() async throws {
         let cluster = try Cluster(
             schema: Self.schema,
             seed: Self.seed,
@@ -62,9 +54,7 @@ private let day: Int64 = 86_400_000
         #expect(kept.records.map(\.theirs) == [#"{"text":"goat milk","done":7}"#])
     }
 
-    @Test func `B11 C5: an older edit that arrives later loses its column only, and is kept`()
-        async throws
-    {
+    @Test func `B11 C5: an older edit that arrives later loses its column only, and is kept`() async throws {
         let annas = Wall(noon + 60_000)
         let bens = Wall()
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
@@ -86,9 +76,7 @@ private let day: Int64 = 86_400_000
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `B11 C5: a newer edit that arrives later wins, and the older one is kept`()
-        async throws
-    {
+    @Test func `B11 C5: a newer edit that arrives later wins, and the older one is kept`() async throws {
         let annas = Wall()
         let bens = Wall(noon + 60_000)
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
@@ -96,16 +84,11 @@ private let day: Int64 = 86_400_000
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
-        #expect(
-            try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
-                == [#"{"text":"goat milk"}"#]
-        )
+        #expect(try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) } == [#"{"text":"goat milk"}"#])
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `C5: an edit made offline counts from when it was drained, not from its sync`()
-        async throws
-    {
+    @Test func `C5: an edit made offline counts from when it was drained, not from its sync`() async throws {
         let annas = Wall()
         let bens = Wall()
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
@@ -120,9 +103,8 @@ private let day: Int64 = 86_400_000
     }
 
     @Test(arguments: [86_400_000, 1_000_000_000_000, 251_607_300_799_000] as [Int64])
-    func `case 47: a clock a day, decades or millennia ahead wins once at most, not for ever`(
-        ahead: Int64
-    ) async throws {
+    func `case 47: a clock a day, decades or millennia ahead wins once at most, not for ever`(ahead: Int64) async throws
+    {
         let fast = Wall(noon + ahead)
         let server = Wall()
         let bens = Wall()
@@ -134,16 +116,12 @@ private let day: Int64 = 86_400_000
             bens.turn(to: noon + Int64(round) * 60_000)
             try await ben.write("UPDATE notes SET text = 'right \(round)' WHERE id = 1")
             try await cluster.converge(ben, anna)
-            #expect(
-                try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["right \(round)"]
-            )
+            #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["right \(round)"])
         }
     }
 
     @Test(arguments: [0, noon - day, -day])
-    func `case 47: a clock that stands in the past loses to others, not to what it has seen`(
-        past: Int64
-    ) async throws {
+    func `case 47: a clock that stands in the past loses to others, not to what it has seen`(past: Int64) async throws {
         let (cluster, anna, ben) = try await Self.pair(bens: Wall(past))
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await cluster.converge(anna, ben)
@@ -153,9 +131,7 @@ private let day: Int64 = 86_400_000
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `case 47: a clock set back while the app was closed gives no earlier times`()
-        async throws
-    {
+    @Test func `case 47: a clock set back while the app was closed gives no earlier times`() async throws {
         let annas = Wall()
         let (cluster, anna, _) = try await Self.pair(annas: annas)
         try await anna.write("UPDATE notes SET text = 'first' WHERE id = 1")
@@ -171,9 +147,8 @@ private let day: Int64 = 86_400_000
     }
 
     /// Cleo's text is an hour older than Anna's, and not sent yet; Anna's is on the server.
-    private static func goats() async throws -> (
-        cluster: Cluster, cleo: TestDevice, anna: TestDevice, ben: TestDevice
-    ) {
+    private static func goats() async throws -> (cluster: Cluster, cleo: TestDevice, anna: TestDevice, ben: TestDevice)
+    {
         var limits = Limits.standard
         limits.deltaBytesMin = 1
         let cluster = try Cluster(
@@ -193,9 +168,7 @@ private let day: Int64 = 86_400_000
     }
 
     @Test(arguments: [true, false])
-    func `case 47: a clock in the past loses to nothing older than what a file has shown it`(
-        joins: Bool
-    ) async throws {
+    func `case 47: a clock in the past loses to nothing older than what a file has shown it`(joins: Bool) async throws {
         let (cluster, cleo, anna, early) = try await Self.goats()
         let slow = Wall(noon - day)
         let ben = try await joins ? cluster.device("late", clock: slow.read) : early
@@ -207,19 +180,12 @@ private let day: Int64 = 86_400_000
         try await cluster.converge(ben, cleo, anna)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
         #expect(try await ben.engine.conflicts().isEmpty)
-        #expect(
-            try await cleo.engine.conflicts().flatMap { $0.records.map(\.mine) }
-                == [#"{"text":"sheep milk"}"#]
-        )
+        #expect(try await cleo.engine.conflicts().flatMap { $0.records.map(\.mine) } == [#"{"text":"sheep milk"}"#])
     }
 
     /// Two devices with these clocks edit the same and different columns in a fixed order of
     /// arrival.
-    private static func outcome(
-        _ policy: ConflictPolicy,
-        _ first: Int64,
-        _ second: Int64
-    ) async throws -> [String] {
+    private static func outcome(_ policy: ConflictPolicy, _ first: Int64, _ second: Int64) async throws -> [String] {
         let (cluster, anna, ben) = try await pair(policy, annas: Wall(first), bens: Wall(second))
         for round in 1...2 {
             try await anna.write("UPDATE notes SET text = 'anna \(round)' WHERE id = 1")
@@ -227,19 +193,15 @@ private let day: Int64 = 86_400_000
             try await ben.write("UPDATE notes SET done = \(round) WHERE id = 2")
             try await cluster.converge(anna, ben)
         }
-        return try await cluster.rows("SELECT * FROM notes ORDER BY id")
-            + ["\(try await anna.engine.conflicts().count)"]
-            + ["\(try await ben.engine.conflicts().count)"]
+        return try await cluster.rows("SELECT * FROM notes ORDER BY id") + [
+            "\(try await anna.engine.conflicts().count)"
+        ] + ["\(try await ben.engine.conflicts().count)"]
     }
 
     @Test(arguments: [ConflictPolicy.reject, .columns, .lastWriter])
-    func `case 47: under the other policies no clock changes anything`(policy: ConflictPolicy)
-        async throws
-    {
+    func `case 47: under the other policies no clock changes anything`(policy: ConflictPolicy) async throws {
         let right = try await Self.outcome(policy, noon, noon)
-        let walls = [
-            noon - day, noon + day, 0, 2_147_483_648_000, 253_402_300_799_000,
-        ]
+        let walls = [noon - day, noon + day, 0, 2_147_483_648_000, 253_402_300_799_000]
         for wall in walls {
             #expect(try await Self.outcome(policy, wall, noon) == right)
             #expect(try await Self.outcome(policy, noon, wall) == right)

@@ -21,14 +21,12 @@ import Testing
         """
 
     private static let items: [EventStreamReader.Item] = [
-        .comment,
-        .event(.init(id: "e:1", data: "{\"a\":\n1}")),
-        .comment,
-        .event(.init(name: "bye", retry: 2_000)),
+        .comment, .event(.init(id: "e:1", data: "{\"a\":\n1}")), .comment, .event(.init(name: "bye", retry: 2_000)),
     ]
 
-    @Test(arguments: ["\n", "\r\n", "\r"])
-    func `events are the same in whatever pieces they arrive`(newline: String) throws {
+    @Test(arguments: ["\n", "\r\n", "\r"]) func `events are the same in whatever pieces they arrive`(newline: String)
+        throws
+    {
         let bytes = Array((Self.stream + "\n").replacing("\n", with: newline).utf8)
         for size in [1, 2, 3, 7, bytes.count] {
             var reader = EventStreamReader()

@@ -46,23 +46,14 @@ import TidemarkTestSupport
     private static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
     /// What a process gets that syncs `later` after another one began.
-    private static func second(
-        after later: TimeInterval,
-        isFirstRunning: Bool = true
-    ) async throws -> TidemarkError? {
+    private static func second(after later: TimeInterval, isFirstRunning: Bool = true) async throws -> TidemarkError? {
         let cluster = try Cluster(schema: schema)
         let anna = try await cluster.device("anna")
         let first = try await Process(1, at: noon) { _ in true }.open(anna)
-        let second = try await Process(2, at: noon.addingTimeInterval(later)) { _ in isFirstRunning
-        }
-        .open(anna)
+        let second = try await Process(2, at: noon.addingTimeInterval(later)) { _ in isFirstRunning }.open(anna)
         let outcome = Mutex<TidemarkError?>(nil)
         anna.transport.faults.whileInFlight {
-            do {
-                try await second.sync()
-            } catch let error as TidemarkError {
-                outcome.withLock { $0 = error }
-            }
+            do { try await second.sync() } catch let error as TidemarkError { outcome.withLock { $0 = error } }
         }
         try await anna.write("INSERT INTO notes (text) VALUES ('milk')")
         try await first.sync()
@@ -93,17 +84,15 @@ import TidemarkTestSupport
         #expect(try await Self.second(after: -365 * 86_400) == nil)
     }
 
-    @Test(.timeLimit(.minutes(30)))
-    func `case 41: a lock is kept while a file arrives, however long that takes`() async throws {
+    @Test(.timeLimit(.minutes(30))) func `case 41: a lock is kept while a file arrives, however long that takes`()
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
         let transport = SlowTransport(wrapping: anna.transport, at: Self.noon) {
             // Forty seconds after noon it was renewed for a minute.
-            while try await anna.rows("SELECT until FROM tidemark_lock") != ["1800000100000"] {
-                await Task.yield()
-            }
-            let second = try await Process(2, at: Self.noon.addingTimeInterval(80)) { _ in true }
-                .open(anna)
+            while try await anna.rows("SELECT until FROM tidemark_lock") != ["1800000100000"] { await Task.yield() }
+            let second = try await Process(2, at: Self.noon.addingTimeInterval(80)) { _ in true }.open(anna)
             let error = await #expect(throws: TidemarkError.self) { try await second.sync() }
             #expect(error?.code == .syncInProgress)
         }
@@ -135,11 +124,7 @@ private final class SlowTransport: ForwardingTransport {
     private let meanwhile: @Sendable () async throws -> Void
 
     /// Makes one on which something happens after that piece.
-    init(
-        wrapping real: InProcessTransport,
-        at time: Date,
-        meanwhile: @escaping @Sendable () async throws -> Void
-    ) {
+    init(wrapping real: InProcessTransport, at time: Date, meanwhile: @escaping @Sendable () async throws -> Void) {
         self.real = real
         self.meanwhile = meanwhile
         self.time = Mutex(time)

@@ -33,10 +33,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test
-    func `rule 3, F4: sent again after lost messages it is the same text, and then forgotten`()
-        async throws
-    {
+    @Test func `rule 3, F4: sent again after lost messages it is the same text, and then forgotten`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await anna.write(Self.many)
         for fault in [FaultPlan.Fault.requestLost, .answerLost] {
@@ -57,21 +54,18 @@ import TidemarkTestSupport
 
     @Test func `A2: among short ones it goes in its place, in one request`() async throws {
         let (cluster, anna, ben) = try await Self.start()
-        for text in ["first", "second"] {
-            try await anna.write("INSERT INTO notes (text) VALUES ('\(text)')")
-        }
+        for text in ["first", "second"] { try await anna.write("INSERT INTO notes (text) VALUES ('\(text)')") }
         try await anna.write(Self.many)
-        for text in ["third", "fourth"] {
-            try await anna.write("INSERT INTO notes (text) VALUES ('\(text)')")
-        }
+        for text in ["third", "fourth"] { try await anna.write("INSERT INTO notes (text) VALUES ('\(text)')") }
         try await anna.engine.sync()
         let counts = try anna.lastSent.map(\.count)
         #expect(counts.map { min($0, 3_000) } == [1, 1, 3_000, 1, 1])
         #expect(try await anna.rows(Self.pieces) == ["0"])
         try await cluster.converge(anna, ben)
         #expect(
-            try await ben.rows("SELECT text FROM notes WHERE id NOT BETWEEN 3 AND 3002 ORDER BY id")
-                == ["first", "second", "third", "fourth"]
+            try await ben.rows("SELECT text FROM notes WHERE id NOT BETWEEN 3 AND 3002 ORDER BY id") == [
+                "first", "second", "third", "fourth",
+            ]
         )
     }
 
@@ -90,9 +84,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM notes") == ["3001"])
     }
 
-    @Test func `a change set with a bad row among thousands is refused whole, with all its pieces`()
-        async throws
-    {
+    @Test func `a change set with a bad row among thousands is refused whole, with all its pieces`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await ben.write("INSERT INTO tags VALUES ('red', 'theirs')")
         try await ben.engine.sync()

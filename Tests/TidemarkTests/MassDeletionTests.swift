@@ -16,9 +16,7 @@ import TidemarkTestSupport
         """
     }
 
-    @Test func `rule 19: what another device really deleted goes through once it is confirmed`()
-        async throws
-    {
+    @Test func `rule 19: what another device really deleted goes through once it is confirmed`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -33,10 +31,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [(200, 50), (1_000, 200)])
-    func `rule 19: up to 50 deletions, or a fifth of the records, nobody is asked`(
-        rows: Int,
-        deletions: Int
-    ) async throws {
+    func `rule 19: up to 50 deletions, or a fifth of the records, nobody is asked`(rows: Int, deletions: Int)
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(rows))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -49,10 +46,7 @@ import TidemarkTestSupport
         #expect(ben.transport.faults.comparisons.count == 1)
     }
 
-    @Test
-    func `rule 19, case 75: a server's answer that its own rows do not bear out deletes nothing`()
-        async throws
-    {
+    @Test func `rule 19, case 75: a server's answer that its own rows do not bear out deletes nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -64,17 +58,14 @@ import TidemarkTestSupport
         )
         await #expect { try await engine.sync() } throws: {
             let error = $0 as? TidemarkError
-            return error?.code == .massDeletion
-                && error?.message.contains("150 of the 200 records here") == true
+            return error?.code == .massDeletion && error?.message.contains("150 of the 200 records here") == true
         }
         #expect(try await ben.rows("SELECT count(*) FROM note") == ["200"])
         #expect(try await ben.engine.status().pendingChangeSets == 1)
         try await cluster.converge(ben)
     }
 
-    @Test func `rule 19, case 63: a wiped server empties a device only when the user says so`()
-        async throws
-    {
+    @Test func `rule 19, case 63: a wiped server empties a device only when the user says so`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -98,14 +89,10 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM note") == ["3"])
         let mine = try await engine.conflicts().flatMap(\.records).map(\.mine)
         // What the old server had acknowledged and this one does not know is kept as well.
-        #expect(
-            mine == [#"{"text":"new"}"#, #"{"text":"mine"}"#, #"{"text":"mine again"}"#]
-        )
+        #expect(mine == [#"{"text":"new"}"#, #"{"text":"mine"}"#, #"{"text":"mine again"}"#])
     }
 
-    @Test func `rule 19: who accepts while a sync that may not is under way is not told its error`()
-        async throws
-    {
+    @Test func `rule 19: who accepts while a sync that may not is under way is not told its error`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -118,9 +105,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM note") == ["0"])
     }
 
-    @Test func `rule 19: a snapshot behind the horizon that lacks most records is confirmed first`()
-        async throws
-    {
+    @Test func `rule 19: a snapshot behind the horizon that lacks most records is confirmed first`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -138,9 +123,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM note") == ["10"])
     }
 
-    @Test func `rule 19: a comparison with a server that lost most rows deletes none unasked`()
-        async throws
-    {
+    @Test func `rule 19: a comparison with a server that lost most rows deletes none unasked`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -151,9 +134,7 @@ import TidemarkTestSupport
             UPDATE tidemark_state SET applying = 0; DELETE FROM tidemark_fingerprint
             """
         )
-        await #expect { try await ben.engine.sync() } throws: {
-            ($0 as? TidemarkError)?.code == .massDeletion
-        }
+        await #expect { try await ben.engine.sync() } throws: { ($0 as? TidemarkError)?.code == .massDeletion }
         #expect(try await ben.rows("SELECT count(*) >= 150 FROM note") == ["1"])
         try await ben.engine.sync(acceptingMassDeletion: true)
         try await cluster.converge(ben)

@@ -29,21 +29,16 @@ import TidemarkTestSupport
         return row
     }
 
-    private static func pair(
-        _ function: MergeFunction? = joined,
-        tables: [String] = ["notes", "tags"]
-    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+    private static func pair(_ function: MergeFunction? = joined, tables: [String] = ["notes", "tags"]) async throws
+        -> (cluster: Cluster, anna: TestDevice, ben: TestDevice)
+    {
         let cluster = try Cluster(schema: schema, seed: seed)
         let anna = try await cluster.device("anna")
-        let functions = function.map { function in
-            Dictionary(uniqueKeysWithValues: tables.map { ($0, function) })
-        }
+        let functions = function.map { function in Dictionary(uniqueKeysWithValues: tables.map { ($0, function) }) }
         return (cluster, anna, try await cluster.device("ben", merge: functions ?? [:]))
     }
 
-    @Test func `B14: what the app's function merges is a new change set of the same sync`()
-        async throws
-    {
+    @Test func `B14: what the app's function merges is a new change set of the same sync`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk', done = 1 WHERE id = 1")
@@ -54,10 +49,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
         #expect(try await ben.engine.status().pendingChangeSets == 0)
         try await cluster.converge(anna, ben)
-        #expect(
-            try await anna.rows("SELECT text, done FROM notes WHERE id = 1")
-                == ["goat milk + oat milk|1"]
-        )
+        #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk + oat milk|1"])
     }
 
     @Test func `B14: the function sees base, mine and theirs, whole and typed`() async throws {
@@ -98,10 +90,7 @@ import TidemarkTestSupport
             try await anna.engine.sync()
         }
         try await cluster.converge(ben, anna)
-        #expect(
-            try await anna.rows("SELECT text FROM notes WHERE id = 1")
-                == ["sheep milk + goat milk + oat milk"]
-        )
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["sheep milk + goat milk + oat milk"])
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
@@ -142,8 +131,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 2: a set of which one record can not be merged is parked whole`() async throws
-    {
+    @Test func `rule 2: a set of which one record can not be merged is parked whole`() async throws {
         let (cluster, anna, ben) = try await Self.pair(tables: ["tags"])
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await anna.write("INSERT INTO tags VALUES ('urgent', 'red', 1)")
@@ -158,26 +146,22 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().count == 1)
     }
 
-    @Test func `rule 11: what builds on a merged set follows it, and nobody is asked`() async throws
-    {
+    @Test func `rule 11: what builds on a merged set follows it, and nobody is asked`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
-        try await ben.write(
-            "UPDATE notes SET text = 'oat milk' WHERE id = 1; INSERT INTO notes (text) VALUES ('new')"
-        )
+        try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1; INSERT INTO notes (text) VALUES ('new')")
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 2")
         try await ben.write("UPDATE notes SET done = 7 WHERE text = 'new'")
         try await cluster.converge(anna, ben)
         #expect(
-            try await anna.rows("SELECT text, done FROM notes ORDER BY id")
-                == ["goat milk + oat milk|0", "bread|1", "new|7"]
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id") == [
+                "goat milk + oat milk|0", "bread|1", "new|7",
+            ]
         )
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `A15: the app is killed before its function was asked, and the next sync asks`()
-        async throws
-    {
+    @Test func `A15: the app is killed before its function was asked, and the next sync asks`() async throws {
         let (cluster, anna, ben) = try await Self.pair(nil)
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -191,9 +175,7 @@ import TidemarkTestSupport
         )
         try await engine.sync()
         try await cluster.converge(anna, ben)
-        #expect(
-            try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk + oat milk"]
-        )
+        #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk + oat milk"])
     }
 
     @Test func `B14: a note that is gone, and a refused deletion, are for people`() async throws {
@@ -203,14 +185,10 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await ben.write("DELETE FROM notes WHERE id = 2")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["deleted", "changed"]
-        )
+        #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["deleted", "changed"])
     }
 
-    @Test func `rule 1: a refused deletion that would take an unseen note is for people`()
-        async throws
-    {
+    @Test func `rule 1: a refused deletion that would take an unseen note is for people`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);

@@ -31,22 +31,18 @@ import TidemarkTestSupport
         ),
         (
             "UPDATE country SET name = 'a' WHERE code = 'DE'; UPDATE city SET code = 'DE'",
-            "DELETE FROM country WHERE code = 'DD'",
-            "UPDATE country SET name = 'b' WHERE code = 'DE'"
+            "DELETE FROM country WHERE code = 'DD'", "UPDATE country SET name = 'b' WHERE code = 'DE'"
         ),
         // What would be taken along has been deleted before, by what is refused.
         (
-            "UPDATE team SET name = 'a' WHERE id = 2; DELETE FROM player",
-            "DELETE FROM team WHERE id = 1",
+            "UPDATE team SET name = 'a' WHERE id = 2; DELETE FROM player", "DELETE FROM team WHERE id = 1",
             "UPDATE team SET name = 'b' WHERE id = 2"
         ),
         (
             "UPDATE country SET name = 'a' WHERE code = 'DE'; DELETE FROM city",
-            "DELETE FROM country WHERE code = 'DD'",
-            "UPDATE country SET name = 'b' WHERE code = 'DE'"
+            "DELETE FROM country WHERE code = 'DD'", "UPDATE country SET name = 'b' WHERE code = 'DE'"
         ),
-    ])
-    func `a row that was moved away or deleted first stays when that is refused`(
+    ]) func `a row that was moved away or deleted first stays when that is refused`(
         move: String,
         deletion: String,
         other: String
@@ -62,19 +58,17 @@ import TidemarkTestSupport
         let rules = try await anna.engine.conflicts().map(\.reasons.first?.rule)
         #expect(rules == ["changed", "predecessor"])
         #expect(
-            try await cluster.rows("SELECT name FROM player UNION ALL SELECT name FROM city")
-                == ["Anna", "Ben", "Jena"]
+            try await cluster.rows("SELECT name FROM player UNION ALL SELECT name FROM city") == [
+                "Anna", "Ben", "Jena",
+            ]
         )
     }
 
-    @Test func `a new row that the same change set would take along is not lost unseen`()
-        async throws
-    {
+    @Test func `a new row that the same change set would take along is not lost unseen`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         // No device sends this: its own tables would have taken the row along.
-        let request =
-            #"""
+        let request = #"""
             {"maxRevision":1,"changeSets":[
              {"team":{"delete":[1]},
               "player":{"create":[-5],"attributes":{"-5":{"name":"Carla","team_id":1}}}},

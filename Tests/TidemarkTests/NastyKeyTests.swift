@@ -5,12 +5,8 @@ import TidemarkTestSupport
 /// Keys of text that look like something else.
 @Suite struct NastyKeyTests {
     @Test(arguments: [#"{"$"#, #"{"$blob":"AP8="}"#, #"{"$text":"eA=="}"#, "[1]", "1", "\"", ""])
-    func `F1: a text key that looks like a tagged value is text all the way`(key: String)
-        async throws
-    {
-        let cluster = try Cluster(
-            schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)"
-        )
+    func `F1: a text key that looks like a tagged value is text all the way`(key: String) async throws {
+        let cluster = try Cluster(schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         let literal = "'" + key.replacing("'", with: "''") + "'"

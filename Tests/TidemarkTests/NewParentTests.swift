@@ -22,22 +22,15 @@ import TidemarkTestSupport
         """
 
     @Test(arguments: [
-        (
-            "INSERT INTO team VALUES (NULL, 'new')",
-            "UPDATE player SET team = (SELECT max(id) FROM team)"
-        ),
+        ("INSERT INTO team VALUES (NULL, 'new')", "UPDATE player SET team = (SELECT max(id) FROM team)"),
         ("INSERT INTO tag VALUES ('new', 'red')", "UPDATE player SET tag = 'new'"),
         ("INSERT INTO tag VALUES ('n\"1', 'red')", "INSERT INTO tagged VALUES (1, 'n\"1')"),
         (
             "INSERT INTO place VALUES ('Kiel', 'new', NULL)",
             "INSERT INTO player (name, town, street) VALUES ('Ben', 'Kiel', 'new')"
-        ),
-        ("INSERT INTO club VALUES ('c1', 'new')", "UPDATE player SET club = 'new'"),
-    ])
-    func `what refers to a new record waits with it when that is refused`(
-        parent: String,
-        child: String
-    ) async throws {
+        ), ("INSERT INTO club VALUES ('c1', 'new')", "UPDATE player SET club = 'new'"),
+    ]) func `what refers to a new record waits with it when that is refused`(parent: String, child: String) async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -59,15 +52,10 @@ import TidemarkTestSupport
     }
 
     @Test func `what refers to an older record does not wait for a new one`() async throws {
-        let cluster = try Cluster(
-            schema: Self.schema,
-            seed: Self.seed + "INSERT INTO tag VALUES ('old', 'red');"
-        )
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed + "INSERT INTO tag VALUES ('old', 'red');")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
-        try await anna.write(
-            "UPDATE team SET name = 'a' WHERE id = 1; INSERT INTO tag VALUES ('new', 'red')"
-        )
+        try await anna.write("UPDATE team SET name = 'a' WHERE id = 1; INSERT INTO tag VALUES ('new', 'red')")
         try await anna.write("INSERT INTO tagged VALUES (1, 'old')")
         try await ben.write("UPDATE team SET name = 'b' WHERE id = 1")
         try await ben.engine.sync()

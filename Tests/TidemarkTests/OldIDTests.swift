@@ -16,9 +16,7 @@ import TidemarkTestSupport
 
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
-    @Test func `case 40: a screen that holds the old id reads, updates and deletes the record`()
-        async throws
-    {
+    @Test func `case 40: a screen that holds the old id reads, updates and deletes the record`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (7, 'x')")
         let anna = try await cluster.device("anna")
         let made = try await anna.database.write { db in
@@ -82,8 +80,7 @@ import TidemarkTestSupport
         }
         try await cluster.converge(anna)
         #expect(
-            try await cluster.rows("SELECT count(*), count(DISTINCT text), max(id) FROM notes")
-                == ["20000|20000|20000"]
+            try await cluster.rows("SELECT count(*), count(DISTINCT text), max(id) FROM notes") == ["20000|20000|20000"]
         )
     }
 
@@ -95,13 +92,8 @@ import TidemarkTestSupport
             WITHOUT ROWID;
         """
 
-    @Test func `an id that is typed a second time gets another one, and its children follow`()
-        async throws
-    {
-        let cluster = try Cluster(
-            schema: Self.teams,
-            seed: "INSERT INTO team VALUES (1, 'a', NULL)"
-        )
+    @Test func `an id that is typed a second time gets another one, and its children follow`() async throws {
+        let cluster = try Cluster(schema: Self.teams, seed: "INSERT INTO team VALUES (1, 'a', NULL)")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try anna.writeOutside("INSERT INTO team VALUES (-5, 'first', NULL)")
@@ -123,8 +115,7 @@ import TidemarkTestSupport
                 SELECT (SELECT over FROM team WHERE name = 'below'), (SELECT over FROM team WHERE id = 1),
                     (SELECT team_id FROM player WHERE team_id = (SELECT id FROM team WHERE name = 'second')), (SELECT team_id FROM badge)
                 """
-            ).first?.split(separator: "|").map(String.init)
-                == Array(repeating: second ?? "", count: 4)
+            ).first?.split(separator: "|").map(String.init) == Array(repeating: second ?? "", count: 4)
         )
         // What held the first one's id finds the first one.
         #expect(try await anna.engine.permanentID(for: -5, in: "team") == 2)
@@ -137,9 +128,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `a conflict that an older version parked over a used id is written again`()
-        async throws
-    {
+    @Test func `a conflict that an older version parked over a used id is written again`() async throws {
         let cluster = try Cluster(schema: Self.teams)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -161,10 +150,6 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().isEmpty)
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT name FROM team JOIN player ON team_id = team.id") == [
-                "second"
-            ]
-        )
+        #expect(try await ben.rows("SELECT name FROM team JOIN player ON team_id = team.id") == ["second"])
     }
 }

@@ -13,17 +13,15 @@ import TidemarkTestSupport
         """
     private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
 
-    private static func pair(
-        _ policies: [String: ConflictPolicy] = ["notes": .lastWriter]
-    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+    private static func pair(_ policies: [String: ConflictPolicy] = ["notes": .lastWriter]) async throws -> (
+        cluster: Cluster, anna: TestDevice, ben: TestDevice
+    ) {
         let cluster = try Cluster(schema: schema, seed: seed, policies: policies)
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
 
     /// Anna's text arrives first, then Ben's, who had not seen it.
-    private static func overwritten() async throws -> (
-        cluster: Cluster, anna: TestDevice, ben: TestDevice
-    ) {
+    private static func overwritten() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let (cluster, anna, ben) = try await pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -32,9 +30,7 @@ import TidemarkTestSupport
         return (cluster, anna, ben)
     }
 
-    @Test func `B8: the last arrival stands, and who lost finds the value in the inbox`()
-        async throws
-    {
+    @Test func `B8: the last arrival stands, and who lost finds the value in the inbox`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
         let told = try await anna.events { try await anna.engine.sync() }
         try await cluster.converge(anna, ben)
@@ -51,18 +47,14 @@ import TidemarkTestSupport
         #expect(status.conflicts == 0 && status.overruled == 1)
     }
 
-    @Test func `B8: a value that lost is restored as a new change set, and everybody has it`()
-        async throws
-    {
+    @Test func `B8: a value that lost is restored as a new change set, and everybody has it`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
         try await anna.engine.sync()
         let kept = try #require(try await anna.engine.conflicts().first)
         try await anna.engine.resolve(kept.id, .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
-        for device in [anna, ben] {
-            #expect(try await device.engine.conflicts().isEmpty)
-        }
+        for device in [anna, ben] { #expect(try await device.engine.conflicts().isEmpty) }
     }
 
     @Test func `B8: a value that lost can be dismissed, and is not told again`() async throws {
@@ -75,9 +67,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM tidemark_overruled") == ["0"])
     }
 
-    @Test func `B8: an answer with a value that lost is lost itself, and comes again once`()
-        async throws
-    {
+    @Test func `B8: an answer with a value that lost is lost itself, and comes again once`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
         anna.transport.faults.add(.answerLost)
         await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
@@ -85,9 +75,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
-    @Test func `B8: a value that lost before the history changed is in the inbox all the same`()
-        async throws
-    {
+    @Test func `B8: a value that lost before the history changed is in the inbox all the same`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
         try await cluster.restore(try await cluster.backUp(), isSaid: true)
         let told = try await anna.events { try await anna.engine.sync() }
@@ -102,9 +90,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `B8: under lastWriter, edits of different columns are merged and nobody loses`()
-        async throws
-    {
+    @Test func `B8: under lastWriter, edits of different columns are merged and nobody loses`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -113,9 +99,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `B8: a later deletion wins, and who edited the note can bring it back whole`()
-        async throws
-    {
+    @Test func `B8: a later deletion wins, and who edited the note can bring it back whole`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("DELETE FROM notes WHERE id = 1")
@@ -126,15 +110,10 @@ import TidemarkTestSupport
         #expect(kept.records.map(\.theirs) == [nil])
         try await anna.engine.resolve(kept.id, .retry)
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT text, done FROM notes ORDER BY text")
-                == ["bread|0", "goat milk|0"]
-        )
+        #expect(try await ben.rows("SELECT text, done FROM notes ORDER BY text") == ["bread|0", "goat milk|0"])
     }
 
-    @Test func `B8: what the sqlite3 shell wrote at the server loses too, and its winner keeps it`()
-        async throws
-    {
+    @Test func `B8: what the sqlite3 shell wrote at the server loses too, and its winner keeps it`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try cluster.writeOutside("UPDATE notes SET text = 'goat milk' WHERE id = 1")
@@ -145,9 +124,7 @@ import TidemarkTestSupport
         #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
     }
 
-    @Test func `rule 18: a unique value that somebody holds is a conflict under every policy`()
-        async throws
-    {
+    @Test func `rule 18: a unique value that somebody holds is a conflict under every policy`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET code = 'X' WHERE id = 1")
         try await ben.write("UPDATE notes SET code = 'X' WHERE id = 2")
@@ -156,8 +133,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT id FROM notes WHERE code = 'X'") == ["1"])
     }
 
-    @Test func `B11: two people set one key of a table of settings, the later stands`() async throws
-    {
+    @Test func `B11: two people set one key of a table of settings, the later stands`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value, at INTEGER)",
             policies: ["settings": .lastWriter]
@@ -167,23 +143,12 @@ import TidemarkTestSupport
         try await anna.write("INSERT INTO settings VALUES ('colour', 'red', 1), ('size', 3, 1)")
         try await ben.write("INSERT INTO settings VALUES ('colour', 'blue', 1), ('size', 3, 1)")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await anna.rows("SELECT * FROM settings ORDER BY name")
-                == ["colour|blue|1", "size|3|1"]
-        )
-        #expect(
-            try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
-                == [#"{"value":"red"}"#]
-        )
-        #expect(
-            try await ben.engine.conflicts().isEmpty,
-            "what both have made alike is no conflict"
-        )
+        #expect(try await anna.rows("SELECT * FROM settings ORDER BY name") == ["colour|blue|1", "size|3|1"])
+        #expect(try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) } == [#"{"value":"red"}"#])
+        #expect(try await ben.engine.conflicts().isEmpty, "what both have made alike is no conflict")
     }
 
-    @Test func `B8: who edits a note twice takes somebody's value once, and not their own`()
-        async throws
-    {
+    @Test func `B8: who edits a note twice takes somebody's value once, and not their own`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await anna.engine.sync()
@@ -192,16 +157,11 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET text = 'rye milk' WHERE id = 1")
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["rye milk"])
-        #expect(
-            try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
-                == [#"{"text":"goat milk"}"#]
-        )
+        #expect(try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) } == [#"{"text":"goat milk"}"#])
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `B11: who sets a key that somebody has set, and changes it again, is not refused`()
-        async throws
-    {
+    @Test func `B11: who sets a key that somebody has set, and changes it again, is not refused`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value)",
             policies: ["settings": .lastWriter]
@@ -214,37 +174,24 @@ import TidemarkTestSupport
         try await ben.write("INSERT INTO settings VALUES ('size', 3)")
         try await ben.write("UPDATE settings SET value = 'green' WHERE name = 'colour'")
         try await cluster.converge(ben, anna)
-        #expect(
-            try await anna.rows("SELECT * FROM settings ORDER BY name")
-                == ["colour|green", "size|3"]
-        )
+        #expect(try await anna.rows("SELECT * FROM settings ORDER BY name") == ["colour|green", "size|3"])
         #expect(try await ben.engine.conflicts().isEmpty)
-        #expect(
-            try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) }
-                == [#"{"value":"red"}"#]
-        )
+        #expect(try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) } == [#"{"value":"red"}"#])
     }
 
     @Test func `A6: a column's own policy decides it, the table's the others`() async throws {
-        let (cluster, anna, ben) = try await Self.pair(
-            ["notes": .columns, "notes.done": .lastWriter]
-        )
+        let (cluster, anna, ben) = try await Self.pair(["notes": .columns, "notes.done": .lastWriter])
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
         try await ben.write("UPDATE notes SET done = 2 WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat bread' WHERE id = 2")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await anna.rows("SELECT text, done FROM notes ORDER BY id")
-                == ["milk|2", "rye bread|0"]
-        )
+        #expect(try await anna.rows("SELECT text, done FROM notes ORDER BY id") == ["milk|2", "rye bread|0"])
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.columns) == [["text"]])
         #expect(try await anna.engine.conflicts().map(\.kind) == [.overruled])
     }
 
-    @Test func `I9: a later deletion of a list does not take the note that somebody else edited`()
-        async throws
-    {
+    @Test func `I9: a later deletion of a list does not take the note that somebody else edited`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT);
@@ -264,20 +211,13 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
     }
 
-    @Test(
-        arguments: [ConflictPolicy.lastWriter, .latest],
-        1...UInt64(Effort.count(short: 3, long: 12))
-    )
+    @Test(arguments: [ConflictPolicy.lastWriter, .latest], 1...UInt64(Effort.count(short: 3, long: 12)))
     func `I2: whoever loses, every value that was written stands or is kept by somebody`(
         policy: ConflictPolicy,
         seed: UInt64
     ) async throws {
         var random = SeededGenerator(seed: seed)
-        let cluster = try Cluster(
-            schema: Self.schema,
-            seed: Self.seed,
-            policies: ["notes": policy]
-        )
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: ["notes": policy])
         var devices: [TestDevice] = []
         for name in ["anna", "ben", "cleo"] { devices.append(try await cluster.device(name)) }
         for round in 0..<4 {
@@ -289,8 +229,7 @@ import TidemarkTestSupport
                 let isDeletion = policy == .lastWriter && id == 2 && round == 3 && index == 2
                 try await device.write(
                     isDeletion
-                        ? "DELETE FROM notes WHERE id = 2"
-                        : "UPDATE notes SET text = '\(value)' WHERE id = \(id)"
+                        ? "DELETE FROM notes WHERE id = 2" : "UPDATE notes SET text = '\(value)' WHERE id = \(id)"
                 )
                 if isDeletion { written.removeLast() }
             }
@@ -301,9 +240,7 @@ import TidemarkTestSupport
                 let records = try await device.engine.conflicts().flatMap(\.records)
                 found += records.compactMap(\.mine)
             }
-            for value in written {
-                #expect(found.contains { $0.contains(value) }, "\(value) of seed \(seed) is lost")
-            }
+            for value in written { #expect(found.contains { $0.contains(value) }, "\(value) of seed \(seed) is lost") }
         }
     }
 }

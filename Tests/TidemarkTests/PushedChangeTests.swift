@@ -34,20 +34,14 @@ import TidemarkTestSupport
             try await anna.write(sql)
             try await anna.engine.sync()
             guard case .changed(let change) = await listener.next() else { return nil }
-            return PushedChange(
-                end: change.end,
-                since: change.since,
-                answer: Array(change.answer.utf8)
-            )
+            return PushedChange(end: change.end, since: change.since, answer: Array(change.answer.utf8))
         }
 
         /// How often Ben has asked.
         var questions: Int { way.faults.questions.count + way.faults.requests.count }
     }
 
-    @Test func `a change that fits is taken in without a question, also the next one`()
-        async throws
-    {
+    @Test func `a change that fits is taken in without a question, also the next one`() async throws {
         let place = try await Place()
         for text in ["one", "two", "three"] {
             let change = try await place.hear("UPDATE notes SET text = '\(text)' WHERE id = 1")
@@ -58,9 +52,7 @@ import TidemarkTestSupport
         try await place.cluster.converge(place.anna, place.ben)
     }
 
-    @Test func `a change that came late, or before an earlier one, makes the device ask`()
-        async throws
-    {
+    @Test func `a change that came late, or before an earlier one, makes the device ask`() async throws {
         let place = try await Place()
         let first = try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1")
         let second = try await place.hear("UPDATE notes SET text = 'two' WHERE id = 1")
@@ -72,8 +64,7 @@ import TidemarkTestSupport
         #expect(place.questions == 2)
     }
 
-    @Test func `an edit that waits goes out, and what was told is asked for with it`() async throws
-    {
+    @Test func `an edit that waits goes out, and what was told is asked for with it`() async throws {
         let place = try await Place()
         let change = try await place.hear("UPDATE notes SET text = 'hers' WHERE id = 1")
         try await place.ben.write("UPDATE notes SET text = 'his' WHERE id = 2")
@@ -82,9 +73,7 @@ import TidemarkTestSupport
         try await place.cluster.converge(place.anna, place.ben)
     }
 
-    @Test func `an app that asks for a sync gets what was committed after the change, too`()
-        async throws
-    {
+    @Test func `an app that asks for a sync gets what was committed after the change, too`() async throws {
         let place = try await Place()
         let change = try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1")
         _ = try await place.hear("UPDATE notes SET text = 'two' WHERE id = 1")
@@ -97,26 +86,16 @@ import TidemarkTestSupport
     @Test(arguments: ["", "{", "<html>", "{}", #"{"maxRevision":2,"changeSets":[]}"#])
     func `told what is no answer, a device asks and is well`(answer: String) async throws {
         let place = try await Place()
-        let change = try #require(
-            try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1")
-        )
-        let broken = PushedChange(
-            end: change.end,
-            since: change.since,
-            answer: Array(answer.utf8)
-        )
+        let change = try #require(try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1"))
+        let broken = PushedChange(end: change.end, since: change.since, answer: Array(answer.utf8))
         try await place.ben.engine.sync(told: broken)
         #expect(try await place.ben.rows("SELECT text FROM notes WHERE id = 1") == ["one"])
         try await place.cluster.converge(place.anna, place.ben)
     }
 
-    @Test func `rule 17: told other rows than the server's, a device finds out and mends them`()
-        async throws
-    {
+    @Test func `rule 17: told other rows than the server's, a device finds out and mends them`() async throws {
         let place = try await Place()
-        let change = try #require(
-            try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1")
-        )
+        let change = try #require(try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1"))
         let text = String(decoding: change.answer, as: UTF8.self)
         let other = PushedChange(
             end: change.end,
@@ -128,9 +107,7 @@ import TidemarkTestSupport
         #expect(try await place.ben.rows("SELECT text FROM notes WHERE id = 1") == ["one"])
     }
 
-    @Test func `B8: a change that overruled somebody is told, and has to be asked for`()
-        async throws
-    {
+    @Test func `B8: a change that overruled somebody is told, and has to be asked for`() async throws {
         let place = try await Place(policies: ["notes": .lastWriter])
         try await place.ben.write("UPDATE notes SET text = 'his' WHERE id = 1")
         try await place.ben.engine.sync()

@@ -6,9 +6,7 @@ import TidemarkTestSupport
 @Suite struct RelationTests {
     // MARK: Keys
 
-    @Test func `rule 10: a key in other letters, at the server or on a device, loses no row`()
-        async throws
-    {
+    @Test func `rule 10: a key in other letters, at the server or on a device, loses no row`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE word (k TEXT PRIMARY KEY COLLATE NOCASE NOT NULL, note TEXT);
@@ -57,10 +55,7 @@ import TidemarkTestSupport
         let ben = try await cluster.device("ben")
         try await anna.write(Self.swap)
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT name FROM slots ORDER BY position")
-                == ["two", "one", "three"]
-        )
+        #expect(try await ben.rows("SELECT name FROM slots ORDER BY position") == ["two", "one", "three"])
     }
 
     @Test func `rule 18: both rotate the positions, the later is a conflict`() async throws {
@@ -68,14 +63,9 @@ import TidemarkTestSupport
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write(Self.swap)
-        try await ben.write(
-            "UPDATE slots SET position = -position; UPDATE slots SET position = 4 + position"
-        )
+        try await ben.write("UPDATE slots SET position = -position; UPDATE slots SET position = 4 + position")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT name FROM slots ORDER BY position")
-                == ["two", "one", "three"]
-        )
+        #expect(try await ben.rows("SELECT name FROM slots ORDER BY position") == ["two", "one", "three"])
         #expect(try await ben.engine.conflicts().count == 1)
     }
 
@@ -91,16 +81,11 @@ import TidemarkTestSupport
         )
         try await anna.write("REPLACE INTO slots (position, name) VALUES (2, 'replaced')")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT name FROM slots ORDER BY position")
-                == ["new", "replaced", "three"]
-        )
+        #expect(try await ben.rows("SELECT name FROM slots ORDER BY position") == ["new", "replaced", "three"])
     }
 
     @Test func `rule 18: two people take one address, the loser sees who holds it`() async throws {
-        let cluster = try Cluster(
-            schema: "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE)"
-        )
+        let cluster = try Cluster(schema: "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE)")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO people (name, email) VALUES ('Anna', 'a@example.org')")
@@ -114,16 +99,15 @@ import TidemarkTestSupport
         #expect(conflict.records.contains { $0.mine?.contains("Ben") == true })
         #expect(conflict.records.contains { $0.theirs?.contains("Anna") == true })
 
-        await #expect(throws: (any Error).self) {
-            try await ben.engine.resolve(conflict.id, .retry)
-        }
+        await #expect(throws: (any Error).self) { try await ben.engine.resolve(conflict.id, .retry) }
         try await anna.write("UPDATE people SET email = 'anna@example.org'")
         try await cluster.converge(anna, ben)
         try await ben.engine.resolve(conflict.id, .retry)
         try await cluster.converge(ben, anna)
         #expect(
-            try await anna.rows("SELECT name, email FROM people ORDER BY id")
-                == ["Anna|anna@example.org", "Ben|a@example.org"]
+            try await anna.rows("SELECT name, email FROM people ORDER BY id") == [
+                "Anna|anna@example.org", "Ben|a@example.org",
+            ]
         )
     }
 
@@ -158,10 +142,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         for device in [anna, ben] {
             #expect(try await device.rows("SELECT text FROM notes") == ["report"])
-            #expect(
-                try await device.rows("SELECT note_id, url FROM links ORDER BY id")
-                    == ["|dairy", "2|office"]
-            )
+            #expect(try await device.rows("SELECT note_id, url FROM links ORDER BY id") == ["|dairy", "2|office"])
         }
     }
 
@@ -209,9 +190,7 @@ import TidemarkTestSupport
         )
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
-        try await anna.write(
-            "INSERT INTO clubs VALUES (-1, 'THW', -2); INSERT INTO members VALUES (-2, 'Eva', -1)"
-        )
+        try await anna.write("INSERT INTO clubs VALUES (-1, 'THW', -2); INSERT INTO members VALUES (-2, 'Eva', -1)")
         try await cluster.converge(anna, ben)
         #expect(
             try await ben.rows(
@@ -254,21 +233,13 @@ import TidemarkTestSupport
         anna.transport.faults.whileInFlight {
             try await anna.write("UPDATE members SET role = 'soprano'")
             try await anna.write("INSERT INTO members VALUES (1, -7, 'tenor')")
-            try await anna.write(
-                "INSERT INTO badges SELECT 1, group_id, 'tin' FROM members LIMIT 1"
-            )
+            try await anna.write("INSERT INTO badges SELECT 1, group_id, 'tin' FROM members LIMIT 1")
         }
         try await anna.engine.sync()
         try await cluster.converge(anna, ben)
         for device in [anna, ben] {
-            #expect(
-                try await device.rows("SELECT * FROM members ORDER BY person_id")
-                    == ["1|2|tenor", "2|2|soprano"]
-            )
-            #expect(
-                try await device.rows("SELECT * FROM badges ORDER BY person_id")
-                    == ["1|2|tin", "2|2|gold"]
-            )
+            #expect(try await device.rows("SELECT * FROM members ORDER BY person_id") == ["1|2|tenor", "2|2|soprano"])
+            #expect(try await device.rows("SELECT * FROM badges ORDER BY person_id") == ["1|2|tin", "2|2|gold"])
         }
         try await ben.write("DELETE FROM people WHERE name = 'Eva'")
         try await cluster.converge(ben, anna)
@@ -347,11 +318,9 @@ import TidemarkTestSupport
         )
         try await cluster.converge(anna, ben)
         #expect(
-            try await ben.rows("SELECT id, density, label FROM cities ORDER BY people")
-                == [
-                    "Ωmega 😀||Ωmega 😀 in ", "Kiel|12.5|Kiel in DE",
-                    "Paris|28.571428571428573|Paris in FR",
-                ]
+            try await ben.rows("SELECT id, density, label FROM cities ORDER BY people") == [
+                "Ωmega 😀||Ωmega 😀 in ", "Kiel|12.5|Kiel in DE", "Paris|28.571428571428573|Paris in FR",
+            ]
         )
         try await ben.write(
             """
@@ -364,10 +333,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT density FROM cities WHERE id = 'Kiel'") == ["25.0"])
         #expect(try await anna.rows(#"SELECT * FROM "order""#) == ["1|ALPHA"])
-        #expect(
-            try await anna.rows("SELECT hex(hash), \"a name with spaces\" FROM files")
-                == ["|nothing"]
-        )
+        #expect(try await anna.rows("SELECT hex(hash), \"a name with spaces\" FROM files") == ["|nothing"])
     }
 
     @Test func `F1: a changed text key is a new record, its children follow`() async throws {
@@ -387,16 +353,11 @@ import TidemarkTestSupport
         let ben = try await cluster.device("ben")
         try await anna.write("UPDATE countries SET code = 'DE'")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT name, country FROM cities ORDER BY id")
-                == ["Kiel|DE", "Bonn|DE"]
-        )
+        #expect(try await ben.rows("SELECT name, country FROM cities ORDER BY id") == ["Kiel|DE", "Bonn|DE"])
         #expect(try await ben.rows("SELECT code FROM countries") == ["DE"])
     }
 
-    @Test func `A4: twelve references to a new record, and a key of nine, follow it to its id`()
-        async throws
-    {
+    @Test func `A4: twelve references to a new record, and a key of nine, follow it to its id`() async throws {
         let columns = (1...12).map { "r\($0)" }
         let key = columns.prefix(9).joined(separator: ", ")
         let references = columns.map { "\($0) INTEGER REFERENCES persons" }

@@ -21,9 +21,7 @@ import TidemarkTestSupport
         """
     }
 
-    @Test func `F2, rule 17: three wrong rows of 6,600 cost six questions of a few kilobytes`()
-        async throws
-    {
+    @Test func `F2, rule 17: three wrong rows of 6,600 cost six questions of a few kilobytes`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(6_000))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -37,8 +35,7 @@ import TidemarkTestSupport
         let found = try await ben.engine.verify()
         #expect(
             found.records.map { "\($0.difference) \($0.table) \($0.key) \($0.columns)" } == [
-                #"surplus sign "zz" []"#, "changed city 17 [\"population\"]",
-                "missing city 3001 []",
+                #"surplus sign "zz" []"#, "changed city 17 [\"population\"]", "missing city 3001 []",
             ]
         )
         #expect(found.roundTrips <= 6 && found.bytesSent + found.bytesReceived < 40_000)
@@ -49,9 +46,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben)
     }
 
-    @Test func `F2: a device that equals the server proves it in a few hundred bytes`()
-        async throws
-    {
+    @Test func `F2: a device that equals the server proves it in a few hundred bytes`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(500))
         let ben = try await cluster.device("ben")
         let found = try await ben.engine.verify()
@@ -59,18 +54,13 @@ import TidemarkTestSupport
         #expect(found.bytesSent + found.bytesReceived < 800)
     }
 
-    @Test func `rule 17: a large file is looked at after a day, or when somebody asks`()
-        async throws
-    {
+    @Test func `rule 17: a large file is looked at after a day, or when somebody asks`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let ben = try await cluster.device("ben")
         let clock = Clock()
         var limits = Limits.standard
         limits.fingerprintRowsMax = 100
-        let clockOfEngine = SyncEngine.Environment(
-            now: { clock.time.withLock { $0 } },
-            newID: { UUID() }
-        )
+        let clockOfEngine = SyncEngine.Environment(now: { clock.time.withLock { $0 } }, newID: { UUID() })
         let engine = try await SyncEngine(
             ben.database,
             server: "http://cluster.test",
@@ -89,9 +79,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT name FROM city WHERE id = 17") == ["C17"])
     }
 
-    @Test func `rule 17: the zone moves during the comparison, which goes on afterwards`()
-        async throws
-    {
+    @Test func `rule 17: the zone moves during the comparison, which goes on afterwards`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -104,8 +92,9 @@ import TidemarkTestSupport
         }
         try await cluster.converge(ben, anna)
         #expect(
-            try await cluster.rows("SELECT name, population FROM city WHERE id IN (17, 18, 170)")
-                == ["anna|119", "C18|0", "C170|1190"]
+            try await cluster.rows("SELECT name, population FROM city WHERE id IN (17, 18, 170)") == [
+                "anna|119", "C18|0", "C170|1190",
+            ]
         )
     }
 
@@ -140,9 +129,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
     }
 
-    @Test func `rule 17: a cell of the server's that changed unseen reaches whoever asks`()
-        async throws
-    {
+    @Test func `rule 17: a cell of the server's that changed unseen reaches whoever asks`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -160,9 +147,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT name FROM city WHERE id = 17") == ["flipped"])
     }
 
-    @Test func `rule 17: too many differences are a snapshot, with pending edits kept`()
-        async throws
-    {
+    @Test func `rule 17: too many differences are a snapshot, with pending edits kept`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -181,10 +166,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT population FROM city WHERE id = 17") == ["0"])
     }
 
-    @Test
-    func `case 76: rows of a comparison that nobody asked for are refused, and change nothing`()
-        async throws
-    {
+    @Test func `case 76: rows of a comparison that nobody asked for are refused, and change nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -194,44 +176,29 @@ import TidemarkTestSupport
             server: "http://cluster.test",
             transport: Stowaway(real: InProcessTransport(to: cluster.service))
         )
-        await #expect {
-            try await engine.verify(repairing: true)
-        } throws: {
+        await #expect { try await engine.verify(repairing: true) } throws: {
             ($0 as? TidemarkError)?.code == .invalidResponse
         }
-        #expect(
-            try await ben.rows("SELECT name FROM city WHERE id IN (17, 200)") == [
-                "flipped", "C200",
-            ]
-        )
+        #expect(try await ben.rows("SELECT name FROM city WHERE id IN (17, 200)") == ["flipped", "C200"])
         #expect(try await ben.engine.verify(repairing: true).records.map(\.key) == ["17"])
         try await cluster.converge(ben)
     }
 
-    @Test func `rule 22: a comparison with values of other types is refused, and changes nothing`()
-        async throws
-    {
+    @Test func `rule 22: a comparison with values of other types is refused, and changes nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
         try ben.corrupt("UPDATE city SET name = 'flipped' WHERE id = 17")
         for (old, new) in [
-            (#""epoch":""#, #""epoch":5,"was":""#),
-            (#""fingerprint":""#, #""fingerprint":5,"was":""#),
+            (#""epoch":""#, #""epoch":5,"was":""#), (#""fingerprint":""#, #""fingerprint":5,"was":""#),
             (#""revision":"#, #""revision":99999999999999999999,"was":"#),
         ] {
             let engine = try await SyncEngine(
                 ben.database,
                 server: "http://cluster.test",
-                transport: Mistyped(
-                    real: InProcessTransport(to: cluster.service),
-                    old: old,
-                    new: new
-                )
+                transport: Mistyped(real: InProcessTransport(to: cluster.service), old: old, new: new)
             )
-            await #expect {
-                try await engine.verify(repairing: true)
-            } throws: {
+            await #expect { try await engine.verify(repairing: true) } throws: {
                 ($0 as? TidemarkError)?.code == .invalidResponse
             }
             #expect(try await ben.rows("SELECT name FROM city WHERE id = 17") == ["flipped"])
@@ -245,20 +212,14 @@ import TidemarkTestSupport
         let none = Fingerprint.none
         for (ranges, code) in [
             (#"{"table":"town","rows":0,"fingerprint":"\#(none)"}"#, ErrorCode.unknownTable),
-            (
-                #"{"table":"city","from":"1","rows":0,"fingerprint":"\#(none)"}"#,
-                ErrorCode.invalidKey
-            ),
+            (#"{"table":"city","from":"1","rows":0,"fingerprint":"\#(none)"}"#, ErrorCode.invalidKey),
             (
                 #"{"table":"city","rows":0,"fingerprint":"\#(none)"},{"table":"city","rows":0,"fingerprint":"\#(none)"}"#,
                 ErrorCode.malformedRequest
-            ),
-            (#"{"table":"city"}"#, ErrorCode.malformedRequest),
+            ), (#"{"table":"city"}"#, ErrorCode.malformedRequest),
         ] {
             let body = Array(#"{"revision":1,"ranges":[\#(ranges)]}"#.utf8)
-            await #expect {
-                try await cluster.store.fingerprints(zone: "main", body: body)
-            } throws: {
+            await #expect { try await cluster.store.fingerprints(zone: "main", body: body) } throws: {
                 ($0 as? TidemarkError)?.code == code
             }
         }
@@ -266,9 +227,7 @@ import TidemarkTestSupport
 }
 
 /// A clock that is put forward by hand.
-private final class Clock: Sendable {
-    let time = Mutex(Date(timeIntervalSince1970: 1_000_000))
-}
+private final class Clock: Sendable { let time = Mutex(Date(timeIntervalSince1970: 1_000_000)) }
 
 /// A way to the server on which a name is misprinted in every answer to a sync.
 private struct Misprint: ForwardingTransport {
@@ -301,12 +260,8 @@ private struct Stowaway: ForwardingTransport {
 
     func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         let answer = try await real.fingerprints(zone: zone, body: body)
-        let text = String(decoding: answer, as: UTF8.self)
-            .replacing("\"update\":[17]", with: "\"update\":[17,200]")
-            .replacing(
-                "\"17\":{",
-                with: "\"200\":{\"revision\":1,\"name\":\"evil\",\"population\":0},\"17\":{"
-            )
+        let text = String(decoding: answer, as: UTF8.self).replacing("\"update\":[17]", with: "\"update\":[17,200]")
+            .replacing("\"17\":{", with: "\"200\":{\"revision\":1,\"name\":\"evil\",\"population\":0},\"17\":{")
         return Array(text.utf8)
     }
 }

@@ -9,9 +9,7 @@ import TidemarkTestSupport
     /// The number of spoilt answers; the environment can ask for more.
     static let count = Effort.count("TIDEMARK_REPLIES", short: 2_000, long: 20_000)
 
-    @Test func `rule 10, case 75: thousands of spoilt answers crash nothing and lose nothing`()
-        async throws
-    {
+    @Test func `rule 10, case 75: thousands of spoilt answers crash nothing and lose nothing`() async throws {
         var random = SeededGenerator(seed: 75)
         var refused = 0
         var scenes = 1
@@ -22,10 +20,7 @@ import TidemarkTestSupport
             let error = await scene.sync { spoiler.spoil($0) }
             if let error {
                 // Nothing is parked or dropped for it: it is tried again, or the rows are compared.
-                #expect(
-                    [.retry, .resync, .repair].contains(error.recovery),
-                    "\(number): \(error)"
-                )
+                #expect([.retry, .resync, .repair].contains(error.recovery), "\(number): \(error)")
             }
             if try await scene.everything() == before {
                 refused += 1
@@ -40,9 +35,7 @@ import TidemarkTestSupport
         }
         try await scene.expectGoodEnd()
         #expect(refused > Self.count / 2)
-        Report.line(
-            "\(Self.count) spoilt answers: \(refused) refused, \(Self.count - refused) could be true"
-        )
+        Report.line("\(Self.count) spoilt answers: \(refused) refused, \(Self.count - refused) could be true")
     }
 }
 
@@ -58,10 +51,8 @@ private struct ReplySpoiler: Sendable {
     }
 
     private static let values = [
-        "0", "-1", "1", "4", "9223372036854775807", "-9223372036854775808", "1e999", "0.5", "null",
-        "true",
-        "{}", "[]", #""""#, #""x""#, #"{"$blob":"!"}"#, #""\u0000""#, "[[[[[[[]]]]]]]", "-10",
-        "4503599627370496",
+        "0", "-1", "1", "4", "9223372036854775807", "-9223372036854775808", "1e999", "0.5", "null", "true", "{}", "[]",
+        #""""#, #""x""#, #"{"$blob":"!"}"#, #""\u0000""#, "[[[[[[[]]]]]]]", "-10", "4503599627370496",
     ]
 
     private func spoil(_ bytes: inout [UInt8], _ random: inout SeededGenerator) {

@@ -6,9 +6,7 @@ import TidemarkTestSupport
 
 /// The server's file was replaced: its revisions count something else now.
 @Suite struct ResetTests {
-    @Test func `rule 1 and 14: an edit whose base belongs to a lost history overwrites nobody`()
-        async throws
-    {
+    @Test func `rule 1 and 14: an edit whose base belongs to a lost history overwrites nobody`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
             seed: "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
@@ -36,8 +34,6 @@ import TidemarkTestSupport
         #expect(record.mine == #"{"text":"rice milk"}"#)
         #expect(record.theirs == #"{"text":"oat milk"}"#)
         try await cluster.converge(ben, anna)
-        #expect(
-            try await anna.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye bread"]
-        )
+        #expect(try await anna.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye bread"])
     }
 }

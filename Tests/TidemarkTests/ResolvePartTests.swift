@@ -19,10 +19,9 @@ import TidemarkTestSupport
         """
 
     /// Anna did `first` and synced, Ben did `second` in one transaction and had it parked.
-    private static func collided(
-        _ first: String,
-        _ second: String
-    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict) {
+    private static func collided(_ first: String, _ second: String) async throws -> (
+        cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict
+    ) {
         let cluster = try Cluster(schema: schema, seed: seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -38,9 +37,7 @@ import TidemarkTestSupport
         .merge(names.map { MergedRecord(table: $0.table, key: $0.key, columns: nil) })
     }
 
-    @Test func `a deletion that others refer to names each of them once, by table, key and column`()
-        async throws
-    {
+    @Test func `a deletion that others refer to names each of them once, by table, key and column`() async throws {
         let (_, _, _, conflict) = try await Self.collided(
             "UPDATE teams SET club_id = 1",
             "DELETE FROM clubs WHERE id = 1"
@@ -54,25 +51,18 @@ import TidemarkTestSupport
         #expect(referrers.parent == "clubs" && referrers.parentKey == "1")
     }
 
-    @Test func `one record is left to the server while the others are written again`()
-        async throws
-    {
+    @Test func `one record is left to the server while the others are written again`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "UPDATE players SET name = 'Anne' WHERE id = 1",
             "UPDATE players SET name = name || '!'"
         )
         try await ben.engine.resolve(conflict.id, Self.leaving(("players", "1")))
         try await cluster.converge(anna, ben)
-        #expect(
-            try await anna.rows("SELECT name FROM players ORDER BY id")
-                == ["Anne", "Ben!", "Carla!"]
-        )
+        #expect(try await anna.rows("SELECT name FROM players ORDER BY id") == ["Anne", "Ben!", "Carla!"])
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `a new record is not written again without the new one that it refers to`()
-        async throws
-    {
+    @Test func `a new record is not written again without the new one that it refers to`() async throws {
         let (_, _, ben, conflict) = try await Self.collided(
             "UPDATE players SET name = 'Anne' WHERE id = 1",
             """
@@ -82,23 +72,16 @@ import TidemarkTestSupport
             """
         )
         let keys = conflict.records.filter { $0.operation == "create" }.map(\.key)
-        let player = try #require(
-            conflict.records.first { $0.table == "players" && $0.operation == "create" }
-        )
+        let player = try #require(conflict.records.first { $0.table == "players" && $0.operation == "create" })
         let team = try #require(conflict.records.first { $0.table == "teams" })
         #expect(keys.count == 2)
         let error = await #expect(throws: TidemarkError.self) {
             try await ben.engine.resolve(conflict.id, Self.leaving(("teams", team.key)))
         }
-        #expect(
-            error?.message.contains("players \(player.key) refers to teams \(team.key)") == true
-        )
+        #expect(error?.message.contains("players \(player.key) refers to teams \(team.key)") == true)
         #expect(try await ben.engine.conflicts().count == 1)
         // Both left out is a decision that can be made.
-        try await ben.engine.resolve(
-            conflict.id,
-            Self.leaving(("teams", team.key), ("players", player.key))
-        )
+        try await ben.engine.resolve(conflict.id, Self.leaving(("teams", team.key), ("players", player.key)))
         #expect(try await ben.rows("SELECT name FROM players WHERE id = 1") == ["Anja"])
         #expect(try await ben.rows("SELECT count(*) FROM teams") == ["2"])
     }
@@ -115,18 +98,14 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM players") == ["3"])
     }
 
-    @Test func `a conflict tells which records a retry makes anew, and leaves them if asked to`()
-        async throws
-    {
+    @Test func `a conflict tells which records a retry makes anew, and leaves them if asked to`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "DELETE FROM players WHERE id = 2",
             "UPDATE players SET name = name || '!'"
         )
         let gone = try await ben.engine.madeAnew(byRetrying: "\(conflict.number)")
         #expect(gone.map(\.key) == ["2"])
-        await #expect(throws: TidemarkError.self) {
-            _ = try await ben.engine.madeAnew(byRetrying: "99")
-        }
+        await #expect(throws: TidemarkError.self) { _ = try await ben.engine.madeAnew(byRetrying: "99") }
         try await ben.engine.resolve(conflict.id, Self.leaving(("players", "2")))
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT name FROM players ORDER BY id") == ["Anna!", "Carla!"])

@@ -18,17 +18,13 @@ import TidemarkTestSupport
         INSERT INTO notes (list_id, text) VALUES (1, 'milk'), (1, 'bread'), (2, 'report')
         """
 
-    private static func pair() async throws -> (
-        cluster: Cluster, anna: TestDevice, ben: TestDevice
-    ) {
+    private static func pair() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let cluster = try Cluster(schema: schema, seed: seed)
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
 
     /// Ben renamed a list and worked on it while Anna deleted it.
-    private static func deletedMeanwhile() async throws -> (
-        cluster: Cluster, anna: TestDevice, ben: TestDevice
-    ) {
+    private static func deletedMeanwhile() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let (cluster, anna, ben) = try await pair()
         try await anna.write("DELETE FROM lists WHERE id = 1")
         try await ben.write(
@@ -45,9 +41,7 @@ import TidemarkTestSupport
         return (cluster, anna, ben)
     }
 
-    @Test func `A6: a list that is gone comes back with its notes, under new ids throughout`()
-        async throws
-    {
+    @Test func `A6: a list that is gone comes back with its notes, under new ids throughout`() async throws {
         let (cluster, anna, ben) = try await Self.deletedMeanwhile()
         let parked = try await ben.engine.conflicts()
         #expect(parked.count == 2)
@@ -72,9 +66,7 @@ import TidemarkTestSupport
         let (_, _, ben) = try await Self.deletedMeanwhile()
         let parked = try await ben.engine.conflicts()
         let last = try #require(parked.last)
-        await #expect {
-            try await ben.engine.resolve(last.id, .retry)
-        } throws: { error in
+        await #expect { try await ben.engine.resolve(last.id, .retry) } throws: { error in
             (error as? TidemarkError)?.fix == "Resolve conflict 1 first."
         }
         #expect(try await ben.engine.conflicts().count == 2)
@@ -95,28 +87,19 @@ import TidemarkTestSupport
 
         // As it was it still does not fit; under another name it does.
         let head = try #require(parked.first)
-        await #expect(throws: TidemarkError.self) {
-            try await ben.engine.resolve(head.id, .retry)
-        }
+        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(head.id, .retry) }
         let list = try #require(head.records.first { $0.operation == "create" })
-        let renamed = MergedRecord(
-            table: "lists",
-            key: list.key,
-            columns: ["name": "allotment".databaseValue]
-        )
+        let renamed = MergedRecord(table: "lists", key: list.key, columns: ["name": "allotment".databaseValue])
         let next = try await ben.engine.resolve(head.id, .merge([renamed]))
         for conflict in next { try await ben.engine.resolve(conflict.id, .retry) }
         try await cluster.converge(ben, anna)
         #expect(
-            try await anna.rows(
-                "SELECT name, text FROM notes AS n JOIN lists AS l ON l.id = list_id WHERE n.id > 3"
-            ) == ["allotment|rake"]
+            try await anna.rows("SELECT name, text FROM notes AS n JOIN lists AS l ON l.id = list_id WHERE n.id > 3")
+                == ["allotment|rake"]
         )
     }
 
-    @Test func `A6: merging writes my values and the given ones, and leaves what I leave out`()
-        async throws
-    {
+    @Test func `A6: merging writes my values and the given ones, and leaves what I leave out`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
@@ -125,34 +108,27 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET text = 'essay' WHERE id = 3")
         try await cluster.converge(anna, ben)
         let parked = try await ben.engine.conflicts()
-        let both = MergedRecord(
-            table: "notes",
-            key: "1",
-            columns: ["text": "oat and goat milk".databaseValue]
-        )
+        let both = MergedRecord(table: "notes", key: "1", columns: ["text": "oat and goat milk".databaseValue])
         try await ben.engine.resolve(parked[0].id, .merge([both]))
         let theirs = MergedRecord(table: "notes", key: "2", columns: nil)
         try await ben.engine.resolve(parked[1].id, .merge([theirs]))
         try await cluster.converge(ben, anna)
         #expect(
-            try await anna.rows("SELECT text, done FROM notes ORDER BY id")
-                == ["oat and goat milk|1", "rye bread|0", "essay|0"]
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id") == [
+                "oat and goat milk|1", "rye bread|0", "essay|0",
+            ]
         )
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `A6: a merge for a record or a column that is not there changes nothing`()
-        async throws
-    {
+    @Test func `A6: a merge for a record or a column that is not there changes nothing`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await cluster.converge(anna, ben)
         for (key, column) in [("9", "text"), ("1", "colour")] {
             let wrong = MergedRecord(table: "notes", key: key, columns: [column: "x".databaseValue])
-            await #expect(throws: TidemarkError.self) {
-                try await ben.engine.resolve("1", .merge([wrong]))
-            }
+            await #expect(throws: TidemarkError.self) { try await ben.engine.resolve("1", .merge([wrong])) }
         }
         #expect(try await ben.engine.conflicts().count == 1)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
@@ -175,8 +151,8 @@ import TidemarkTestSupport
         )
         #expect(
             columns == [
-                "a": .null, "b": 9_007_199_254_740_993.databaseValue, "c": 1.5.databaseValue,
-                "d": "xé".databaseValue, "e": Data([0, 255]).databaseValue,
+                "a": .null, "b": 9_007_199_254_740_993.databaseValue, "c": 1.5.databaseValue, "d": "xé".databaseValue,
+                "e": Data([0, 255]).databaseValue,
             ]
         )
         #expect(throws: TidemarkError.self) { try MergedRecord.columns(json: "text=1") }

@@ -17,10 +17,9 @@ import TidemarkTestSupport
         """
 
     /// Anna did `first` and synced, Ben did `second` without knowing and had it parked.
-    private static func collided(
-        _ first: String,
-        _ second: String
-    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict) {
+    private static func collided(_ first: String, _ second: String) async throws -> (
+        cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict
+    ) {
         let cluster = try Cluster(schema: schema, seed: seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -64,10 +63,7 @@ import TidemarkTestSupport
         )
         try await ben.engine.resolve(conflict.id, .retry)
         try await cluster.converge(ben, anna)
-        #expect(
-            try await anna.rows("SELECT list_id, text, done FROM notes WHERE text = 'bread'")
-                == ["1|bread|1"]
-        )
+        #expect(try await anna.rows("SELECT list_id, text, done FROM notes WHERE text = 'bread'") == ["1|bread|1"])
         #expect(try await anna.rows("SELECT id FROM notes WHERE text = 'bread'") == ["4"])
     }
 
@@ -116,9 +112,7 @@ import TidemarkTestSupport
             "UPDATE notes SET text = 'oat milk' WHERE id = 1"
         )
         try await ben.engine.resolve(conflict.id, .accept)
-        await #expect {
-            try await ben.engine.resolve(conflict.id, .retry)
-        } throws: { error in
+        await #expect { try await ben.engine.resolve(conflict.id, .retry) } throws: { error in
             (error as? TidemarkError)?.code == .invalidArgument
         }
     }
@@ -128,9 +122,7 @@ import TidemarkTestSupport
             "DELETE FROM lists WHERE id = 1",
             "INSERT INTO notes (list_id, text) VALUES (1, 'soap')"
         )
-        await #expect(throws: TidemarkError.self) {
-            try await ben.engine.resolve(conflict.id, .retry)
-        }
+        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(conflict.id, .retry) }
         #expect(try await ben.engine.conflicts().map(\.id) == [conflict.id])
         #expect(try await ben.rows("PRAGMA foreign_key_check") == [])
         try await cluster.converge(anna, ben)
@@ -147,8 +139,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE lists SET name = 'house' WHERE id = 1")
         try await cluster.converge(anna, ben)
         #expect(
-            try await anna.rows("SELECT text FROM notes ORDER BY id")
-                == ["goat milk", "rye bread", "report", "slides"]
+            try await anna.rows("SELECT text FROM notes ORDER BY id") == ["goat milk", "rye bread", "report", "slides"]
         )
         #expect(try await anna.rows("SELECT name FROM lists ORDER BY id") == ["house", "work"])
         let parked = try await ben.engine.conflicts()
@@ -168,14 +159,11 @@ import TidemarkTestSupport
             """
         )
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
-        try await ben.write(
-            "INSERT INTO notes (list_id, text) SELECT max(id), 'rake' FROM lists"
-        )
+        try await ben.write("INSERT INTO notes (list_id, text) SELECT max(id), 'rake' FROM lists")
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await cluster.converge(anna, ben)
         #expect(
-            try await anna.rows("SELECT text, done FROM notes ORDER BY id")
-                == ["goat milk|0", "bread|0", "report|1"]
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id") == ["goat milk|0", "bread|0", "report|1"]
         )
         #expect(try await anna.rows("SELECT name FROM lists ORDER BY id") == ["home", "work"])
         let rules = try await ben.engine.conflicts().map { $0.reasons.map(\.rule) }
@@ -195,25 +183,18 @@ import TidemarkTestSupport
             """
         )
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
-        try await ben.write(
-            "INSERT INTO notes (list_id, text) SELECT max(id), 'rake' FROM lists"
-        )
+        try await ben.write("INSERT INTO notes (list_id, text) SELECT max(id), 'rake' FROM lists")
         try await cluster.converge(anna, ben)
-        for conflict in try await ben.engine.conflicts() {
-            try await ben.engine.resolve(conflict.id, .retry)
-        }
+        for conflict in try await ben.engine.conflicts() { try await ben.engine.resolve(conflict.id, .retry) }
         try await cluster.converge(ben, anna)
         #expect(
-            try await anna.rows(
-                "SELECT text, name FROM notes AS n JOIN lists AS l ON l.id = list_id WHERE n.id > 3"
-            )
+            try await anna.rows("SELECT text, name FROM notes AS n JOIN lists AS l ON l.id = list_id WHERE n.id > 3")
                 == ["rake|garden"]
         )
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `rule 11: a deletion parked on top of a refused edit leaves the note`() async throws
-    {
+    @Test func `rule 11: a deletion parked on top of a refused edit leaves the note`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -222,16 +203,11 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
         try await ben.write("DELETE FROM notes WHERE id = 1")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT text FROM notes ORDER BY id")
-                == ["goat milk", "bread", "report"]
-        )
+        #expect(try await ben.rows("SELECT text FROM notes ORDER BY id") == ["goat milk", "bread", "report"])
         #expect(try await ben.engine.conflicts().count == 2)
     }
 
-    @Test func `rule 5: what is parked together keeps the device's order, sent or not`()
-        async throws
-    {
+    @Test func `rule 5: what is parked together keeps the device's order, sent or not`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -245,16 +221,13 @@ import TidemarkTestSupport
             """
         )
         try await ben.write("INSERT INTO notes (id, list_id, text) VALUES (-2, -1, 'dig')")
-        ben.transport.faults.whileInFlight {
-            try await ben.write("DELETE FROM lists WHERE id = -1")
-        }
+        ben.transport.faults.whileInFlight { try await ben.write("DELETE FROM lists WHERE id = -1") }
         try await ben.engine.sync()
         let conflicts = try await ben.engine.conflicts()
         #expect(conflicts.map(\.number) == conflicts.map(\.number).sorted())
         #expect(
             conflicts.map { $0.records.map { "\($0.operation) \($0.table)" }.sorted() } == [
-                ["create lists", "update lists"], ["create notes"],
-                ["delete lists", "delete notes"],
+                ["create lists", "update lists"], ["create notes"], ["delete lists", "delete notes"],
             ]
         )
         // Whoever makes them again in their order is where Ben was.

@@ -36,18 +36,12 @@ import TidemarkTestSupport
         case unsaidAndPassed
     }
 
-    private static func restore(
-        _ cluster: Cluster,
-        _ backup: String,
-        _ way: Way
-    ) async throws {
+    private static func restore(_ cluster: Cluster, _ backup: String, _ way: Way) async throws {
         try await cluster.restore(backup, isSaid: way == .said)
         guard way == .unsaidAndPassed else { return }
         let newcomer = try await cluster.device("newcomer")
         for number in 1...12 {
-            try await newcomer.write(
-                "INSERT INTO notes (list_id, text) VALUES (1, 'newcomer \(number)')"
-            )
+            try await newcomer.write("INSERT INTO notes (list_id, text) VALUES (1, 'newcomer \(number)')")
             try await newcomer.engine.sync()
         }
     }
@@ -58,10 +52,8 @@ import TidemarkTestSupport
         """
 
     @Test(arguments: Way.allCases)
-    func
-        `rule 14: what the server acknowledged and forgot is offered again, with all its relations`(
-            way: Way
-        ) async throws
+    func `rule 14: what the server acknowledged and forgot is offered again, with all its relations`(way: Way)
+        async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
@@ -80,9 +72,7 @@ import TidemarkTestSupport
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await anna.write("DELETE FROM notes WHERE id = 3")
         try await anna.write("INSERT INTO tags VALUES ('green', NULL)")
-        try await anna.write(
-            "INSERT INTO note_tags SELECT id, 'green' FROM notes WHERE text = 'big rake'"
-        )
+        try await anna.write("INSERT INTO note_tags SELECT id, 'green' FROM notes WHERE text = 'big rake'")
         try await anna.engine.sync()
         // These wait when the server comes back, and build on what it has forgotten.
         try await anna.write("INSERT INTO notes (list_id, text) SELECT max(id), 'hoe' FROM lists")
@@ -94,19 +84,17 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts() == [])
         try await cluster.converge(anna, ben)
         #expect(
-            try await cluster.rows(Self.mine)
-                == ["garden|big rake|1", "home|bread|", "garden|hoe|", "home|milk|1"]
+            try await cluster.rows(Self.mine) == ["garden|big rake|1", "home|bread|", "garden|hoe|", "home|milk|1"]
         )
         #expect(
-            try await cluster.rows(
-                "SELECT n.text, tag FROM note_tags JOIN notes AS n ON n.id = note_id"
-            ) == ["big rake|green"]
+            try await cluster.rows("SELECT n.text, tag FROM note_tags JOIN notes AS n ON n.id = note_id") == [
+                "big rake|green"
+            ]
         )
         #expect(try await cluster.rows("PRAGMA foreign_key_check") == [])
     }
 
-    @Test(arguments: Way.allCases)
-    func `rule 1 and 14: what others changed in the new history is not overwritten`(
+    @Test(arguments: Way.allCases) func `rule 1 and 14: what others changed in the new history is not overwritten`(
         way: Way
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -131,19 +119,14 @@ import TidemarkTestSupport
         #expect(conflicts.first?.records.first?.mine == #"{"text":"oat milk"}"#)
         #expect(conflicts.first?.records.first?.theirs?.contains("goat milk") == true)
         try await cluster.converge(anna, ben)
-        #expect(
-            try await cluster.rows(Self.mine)
-                == ["home|goat milk|", "home|rye bread|", "home|salt|1"]
-        )
+        #expect(try await cluster.rows(Self.mine) == ["home|goat milk|", "home|rye bread|", "home|salt|1"])
         // What was parked can be made again.
         try await anna.engine.resolve(conflicts[0].id, .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `I9: what is offered again is shown while the server cannot be reached any more`()
-        async throws
-    {
+    @Test func `I9: what is offered again is shown while the server cannot be reached any more`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let way = Ending(InProcessTransport(to: cluster.service))
         let anna = try await cluster.device("anna", over: way)
@@ -159,8 +142,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test(arguments: Way.allCases)
-    func `rule 14: a device that only read notices as well`(way: Way) async throws {
+    @Test(arguments: Way.allCases) func `rule 14: a device that only read notices as well`(way: Way) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -190,11 +172,7 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
         try await cluster.converge(anna, ben, newcomer)
-        #expect(
-            try await cluster.rows("SELECT name FROM lists ORDER BY id") == [
-                "home", "secret", "garden",
-            ]
-        )
+        #expect(try await cluster.rows("SELECT name FROM lists ORDER BY id") == ["home", "secret", "garden"])
         #expect(try await cluster.rows("SELECT count(*) FROM notes WHERE list_id = 2") == ["0"])
     }
 
@@ -234,9 +212,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM notes WHERE text = 'tea'") == ["1"])
     }
 
-    @Test func `rule 14: a view that holds an old id finds the record after the restore`()
-        async throws
-    {
+    @Test func `rule 14: a view that holds an old id finds the record after the restore`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let backup = try await cluster.backUp()
@@ -260,9 +236,9 @@ import TidemarkTestSupport
         }
         #expect(try await anna.rows("SELECT count(*) FROM tidemark_kept") == ["5"])
         #expect(
-            try await anna.rows(
-                "SELECT attributes ->> '$.text' FROM tidemark_kept_record ORDER BY number"
-            ) == ["5", "6", "7", "8", "9"]
+            try await anna.rows("SELECT attributes ->> '$.text' FROM tidemark_kept_record ORDER BY number") == [
+                "5", "6", "7", "8", "9",
+            ]
         )
         limits.keptBytesMax = 200
         let ben = try await cluster.device("ben", limits: limits)
@@ -271,17 +247,13 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM tidemark_kept_record") == ["0"])
         // What is too large to keep takes the place of no other, whatever comes back of the two.
         for size in [10, 300] {
-            try await ben.write(
-                "INSERT INTO lists (name) VALUES ('\(String(repeating: "y", count: size))')"
-            )
+            try await ben.write("INSERT INTO lists (name) VALUES ('\(String(repeating: "y", count: size))')")
         }
         try await ben.engine.sync()
         #expect(try await ben.rows("SELECT count(*) FROM tidemark_kept_record") == ["1"])
     }
 
-    @Test func `rule 1 and 14: an edit made before a change arrived does not overwrite that`()
-        async throws
-    {
+    @Test func `rule 1 and 14: an edit made before a change arrived does not overwrite that`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -289,9 +261,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
         // The answer brings the goat milk, which the author of this has not seen.
-        ben.transport.faults.whileInFlight {
-            try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
-        }
+        ben.transport.faults.whileInFlight { try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1") }
         ben.transport.faults.add(.none, .requestLost)
         await ben.syncInVain()
         try await cluster.restore(try await cluster.backUp(), isSaid: true)
@@ -300,10 +270,7 @@ import TidemarkTestSupport
         #expect(conflict.records.first?.base?.contains(#""text":"milk""#) == true)
         #expect(conflict.records.first?.theirs?.contains(#""text":"goat milk""#) == true)
         try await cluster.converge(ben, anna)
-        #expect(
-            try await cluster.rows("SELECT text FROM notes ORDER BY id")
-                == ["goat milk", "rye bread", "salt"]
-        )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["goat milk", "rye bread", "salt"])
     }
 
     @Test func `rule 14: the zone remembers the histories it had`() async throws {
@@ -313,13 +280,9 @@ import TidemarkTestSupport
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await anna.engine.sync()
         try await cluster.restore(try await cluster.backUp(), isSaid: true)
-        #expect(
-            try await cluster.rows("SELECT epoch, ended FROM tidemark_lineage") == ["\(first)|2"]
-        )
+        #expect(try await cluster.rows("SELECT epoch, ended FROM tidemark_lineage") == ["\(first)|2"])
         let request = try #require(anna.transport.faults.requests.last)
-        await #expect {
-            try await cluster.store.sync(zone: "main", body: Array(request.utf8))
-        } throws: {
+        await #expect { try await cluster.store.sync(zone: "main", body: Array(request.utf8)) } throws: {
             "\($0)".contains("restored from a backup") && "\($0)".contains("ended at revision 2")
         }
         // Nothing was forgotten: nothing is offered, and nothing is in conflict.
@@ -329,9 +292,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 14: what was forgotten is offered under the name that its column has now`()
-        async throws
-    {
+    @Test func `rule 14: what was forgotten is offered under the name that its column has now`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let backup = try await cluster.backUp()
@@ -349,21 +310,11 @@ import TidemarkTestSupport
         try await cluster.restore(backup, isSaid: true)
         try await renamed.sync()
         #expect(try await renamed.conflicts() == [])
-        #expect(
-            try await cluster.rows(Self.mine) == [
-                "home|bread|", "home|oat milk|", "home|rake|",
-            ]
-        )
-        #expect(
-            try await anna.rows("SELECT body FROM notes ORDER BY body") == [
-                "bread", "oat milk", "rake",
-            ]
-        )
+        #expect(try await cluster.rows(Self.mine) == ["home|bread|", "home|oat milk|", "home|rake|"])
+        #expect(try await anna.rows("SELECT body FROM notes ORDER BY body") == ["bread", "oat milk", "rake"])
     }
 
-    @Test func `rule 14: a column that the app has added since is no reason to doubt a change`()
-        async throws
-    {
+    @Test func `rule 14: a column that the app has added since is no reason to doubt a change`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let backup = try await cluster.backUp()
@@ -378,9 +329,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows(Self.mine) == ["home|bread|", "home|oat milk|"])
     }
 
-    @Test func `rule 14: an edit of a column that the app has dropped since is not forgotten`()
-        async throws
-    {
+    @Test func `rule 14: an edit of a column that the app has dropped since is not forgotten`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let backup = try await cluster.backUp()

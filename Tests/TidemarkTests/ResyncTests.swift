@@ -22,16 +22,14 @@ import TidemarkTestSupport
 
     /// What makes a snapshot necessary.
     enum Cause: String, CaseIterable {
-        case anotherEpoch =
-            "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
+        case anotherEpoch = "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
         case behindTheHorizon = """
             UPDATE tidemark_zone SET horizon = revision;
             DELETE FROM tidemark_revision WHERE revision <= (SELECT horizon FROM tidemark_zone)
             """
     }
 
-    @Test(arguments: Cause.allCases)
-    func `rule 10: a device takes a snapshot, and what waits goes out after it`(
+    @Test(arguments: Cause.allCases) func `rule 10: a device takes a snapshot, and what waits goes out after it`(
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -54,15 +52,15 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
         for device in [anna, ben] {
             #expect(
-                try await device.rows("SELECT list_id, text, done FROM notes ORDER BY id")
-                    == ["1|oat milk|", "1|salt|1", "2|rake|"]
+                try await device.rows("SELECT list_id, text, done FROM notes ORDER BY id") == [
+                    "1|oat milk|", "1|salt|1", "2|rake|",
+                ]
             )
         }
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test(arguments: Cause.allCases)
-    func `rule 1: an edit of what changed meanwhile is a conflict after the snapshot`(
+    @Test(arguments: Cause.allCases) func `rule 1: an edit of what changed meanwhile is a conflict after the snapshot`(
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -77,14 +75,10 @@ import TidemarkTestSupport
         try await ben.write("INSERT INTO notes (text) VALUES ('oat milk')")
         try await cluster.converge(ben, anna)
         #expect(try await ben.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "salt"])
-        #expect(
-            try await ben.engine.conflicts().map(\.reasons.first?.rule)
-                == ["changed", "deleted", "unique"]
-        )
+        #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed", "deleted", "unique"])
     }
 
-    @Test(arguments: Cause.allCases)
-    func `rule 12: a set whose answer was lost before the snapshot has one effect`(
+    @Test(arguments: Cause.allCases) func `rule 12: a set whose answer was lost before the snapshot has one effect`(
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -121,8 +115,7 @@ import TidemarkTestSupport
         #expect(try await engine.status().revision == restored.state().revision)
         #expect(try await ben.digest().hash == restored.digest(zone: "main").hash)
         #expect(
-            try await ben.rows("SELECT text, done FROM notes ORDER BY id")
-                == ["oat milk|", "bread|", "salt|1", "tea|"]
+            try await ben.rows("SELECT text, done FROM notes ORDER BY id") == ["oat milk|", "bread|", "salt|1", "tea|"]
         )
         #expect(try await engine.conflicts().isEmpty)
     }

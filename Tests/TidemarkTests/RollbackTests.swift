@@ -19,9 +19,7 @@ import TidemarkTestSupport
         INSERT INTO goals (player_id, minute) VALUES (1, 12), (2, 77)
         """
 
-    private static func offlinePair() async throws -> (
-        cluster: Cluster, anna: TestDevice, ben: TestDevice
-    ) {
+    private static func offlinePair() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let cluster = try Cluster(schema: schema, seed: seed)
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
@@ -41,15 +39,13 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(try await cluster.store.state().revision == before + 1)
         #expect(try await ben.rows("SELECT name FROM teams ORDER BY id") == ["Kiel II", "Bonn"])
-        #expect(
-            try await ben.rows("SELECT name FROM players ORDER BY id")
-                == ["Anna", "Carla", "Dora"]
-        )
+        #expect(try await ben.rows("SELECT name FROM players ORDER BY id") == ["Anna", "Carla", "Dora"])
         #expect(try await ben.rows("SELECT id FROM goals") == ["1", "2"])
         let conflict = try #require(try await ben.engine.conflicts().first)
         #expect(
-            conflict.records.map { "\($0.operation) \($0.table)" }
-                == ["delete goals", "update players", "create players", "update teams"]
+            conflict.records.map { "\($0.operation) \($0.table)" } == [
+                "delete goals", "update players", "create players", "update teams",
+            ]
         )
     }
 
@@ -61,10 +57,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT id FROM goals") == [])
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT name FROM teams ORDER BY id") == ["Kiel II", "Bonn"])
-        #expect(
-            try await ben.rows("SELECT name FROM players ORDER BY id")
-                == ["Anna", "Carla", "Dora"]
-        )
+        #expect(try await ben.rows("SELECT name FROM players ORDER BY id") == ["Anna", "Carla", "Dora"])
         #expect(try await ben.rows("SELECT minute FROM goals ORDER BY id") == ["12", "77"])
         #expect(try await ben.engine.conflicts().count == 1)
     }
@@ -74,10 +67,7 @@ import TidemarkTestSupport
         try await anna.write("UPDATE goals SET minute = 13 WHERE id = 1")
         try await ben.write("DELETE FROM teams WHERE id = 1")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await ben.rows("SELECT name FROM players ORDER BY id")
-                == ["Anna", "Carla", "Dora"]
-        )
+        #expect(try await ben.rows("SELECT name FROM players ORDER BY id") == ["Anna", "Carla", "Dora"])
         #expect(try await ben.rows("SELECT minute FROM goals ORDER BY id") == ["13", "77"])
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.table) == ["goals"])
     }
@@ -87,10 +77,7 @@ import TidemarkTestSupport
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         try await ben.write("DELETE FROM teams WHERE id = 1")
         try await cluster.converge(anna, ben)
-        #expect(
-            try await anna.rows("SELECT name FROM players ORDER BY id")
-                == ["Anna", "Carla", "Dora", "Emma"]
-        )
+        #expect(try await anna.rows("SELECT name FROM players ORDER BY id") == ["Anna", "Carla", "Dora", "Emma"])
         #expect(try await ben.rows("SELECT minute FROM goals ORDER BY id") == ["12", "77"])
         #expect(try await ben.engine.conflicts().count == 1)
         #expect(try await anna.engine.conflicts().isEmpty)
@@ -105,16 +92,12 @@ import TidemarkTestSupport
         let conflict = try #require(try await ben.engine.conflicts().first)
         #expect(conflict.reasons.map(\.rule) == ["parentDeleted"])
         #expect(conflict.records.first?.mine == #"{"team_id":1,"name":"Emma"}"#)
-        for device in [anna, ben] {
-            #expect(try await device.rows("PRAGMA foreign_key_check") == [])
-        }
+        for device in [anna, ben] { #expect(try await device.rows("PRAGMA foreign_key_check") == []) }
     }
 
-    @Test func `rule 9: a request that breaks a CHECK changes nothing and says where`() async throws
-    {
+    @Test func `rule 9: a request that breaks a CHECK changes nothing and says where`() async throws {
         let cluster = try Cluster(
-            schema:
-                "CREATE TABLE scores (id INTEGER PRIMARY KEY, points INTEGER CHECK (points < 100))"
+            schema: "CREATE TABLE scores (id INTEGER PRIMARY KEY, points INTEGER CHECK (points < 100))"
         )
         let anna = try await cluster.device("anna")
         // Another program may look away from CHECK rules; the server does not.

@@ -25,44 +25,32 @@ import TidemarkTestSupport
         try await device.events { try await device.engine.sync() }
     }
 
-    @Test func `case 54: what an old app received and did not know is there after its migration`()
-        async throws
-    {
+    @Test func `case 54: what an old app received and did not know is there after its migration`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         // No restart: the server notices the next time that it is asked.
         try cluster.writeOutside(
-            Self.grow
-                + "UPDATE notes SET stars = 5 WHERE id = 2; UPDATE tags SET icon = x'00ff' WHERE name = 'work'"
+            Self.grow + "UPDATE notes SET stars = 5 WHERE id = 2; UPDATE tags SET icon = x'00ff' WHERE name = 'work'"
         )
         let ben = try await cluster.device("ben")
         try await ben.write("INSERT INTO notes (text, stars) VALUES ('rake', NULL)")
         try await ben.write("UPDATE notes SET stars = 1, text = 'oat milk' WHERE id = 1")
         try await ben.engine.sync()
+        #expect(try await Self.events(of: anna).allSatisfy { if case .snapshotTaken = $0 { false } else { true } })
         #expect(
-            try await Self.events(of: anna).allSatisfy {
-                if case .snapshotTaken = $0 { false } else { true }
-            }
-        )
-        #expect(
-            try await anna.rows("SELECT id, text FROM notes ORDER BY id")
-                == ["1|oat milk", "2|bread", "3|salt", "4|rake"]
+            try await anna.rows("SELECT id, text FROM notes ORDER BY id") == [
+                "1|oat milk", "2|bread", "3|salt", "4|rake",
+            ]
         )
         // An app's release later.
         try anna.writeOutside(Self.grow)
         anna = try await anna.reopened()
-        #expect(
-            try await anna.rows("SELECT id, stars FROM notes ORDER BY id") == [
-                "1|1", "2|5", "3|3", "4|",
-            ]
-        )
+        #expect(try await anna.rows("SELECT id, stars FROM notes ORDER BY id") == ["1|1", "2|5", "3|3", "4|"])
         #expect(try await Self.events(of: anna).isEmpty)
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `case 54: what an old app does not know is renamed at the server, and kept`()
-        async throws
-    {
+    @Test func `case 54: what an old app does not know is renamed at the server, and kept`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try cluster.writeOutside(
@@ -100,22 +88,13 @@ import TidemarkTestSupport
             """
         )
         let new = try await Self.engine(anna, to: store)
-        #expect(
-            try await anna.rows("SELECT id, rating FROM notes ORDER BY id") == [
-                "1|1", "2|5", "3|3",
-            ]
-        )
-        #expect(
-            try await anna.rows("SELECT code, name FROM prizes ORDER BY code")
-                == ["a|first", "b|third"]
-        )
+        #expect(try await anna.rows("SELECT id, rating FROM notes ORDER BY id") == ["1|1", "2|5", "3|3"])
+        #expect(try await anna.rows("SELECT code, name FROM prizes ORDER BY code") == ["a|first", "b|third"])
         try await new.sync()
         #expect(try await new.status().conflicts == 0)
     }
 
-    private static func engine(_ device: TestDevice, to store: EmbeddedStore) async throws
-        -> SyncEngine
-    {
+    private static func engine(_ device: TestDevice, to store: EmbeddedStore) async throws -> SyncEngine {
         try await SyncEngine(
             DatabasePool(path: device.path),
             server: "http://cluster.test",
@@ -123,38 +102,32 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `case 55: an old app that replaces whole rows erases nothing that it does not know`()
-        async throws
-    {
+    @Test func `case 55: an old app that replaces whole rows erases nothing that it does not know`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
-        try cluster.writeOutside(
-            Self.grow + "UPDATE notes SET stars = 5; UPDATE tags SET icon = x'01'"
-        )
+        try cluster.writeOutside(Self.grow + "UPDATE notes SET stars = 5; UPDATE tags SET icon = x'01'")
         try await anna.engine.sync()
         try await ben.engine.sync()
         try anna.writeOutside("INSERT OR REPLACE INTO notes VALUES (1, 'oat milk', 1)")
-        try await anna.write(
-            "DELETE FROM tags WHERE name = 'home'; INSERT INTO tags VALUES ('home', 'green')"
-        )
+        try await anna.write("DELETE FROM tags WHERE name = 'home'; INSERT INTO tags VALUES ('home', 'green')")
         try await anna.write("UPDATE notes SET text = text || '!' WHERE id = 2")
         // A replay of all that, over an answer that changes the same record.
         try await anna.engine.sync()
         try await cluster.converge2(anna, ben)
         #expect(
-            try await cluster.rows("SELECT id, text, done, stars FROM notes ORDER BY id")
-                == ["1|oat milk|1|5", "2|bread!|0|5", "3|salt|0|5"]
+            try await cluster.rows("SELECT id, text, done, stars FROM notes ORDER BY id") == [
+                "1|oat milk|1|5", "2|bread!|0|5", "3|salt|0|5",
+            ]
         )
         #expect(
-            try await cluster.rows("SELECT name, colour, hex(icon) FROM tags ORDER BY name")
-                == ["home|green|01", "work|blue|01"]
+            try await cluster.rows("SELECT name, colour, hex(icon) FROM tags ORDER BY name") == [
+                "home|green|01", "work|blue|01",
+            ]
         )
     }
 
-    @Test func `C3: a record of an old app gets the server's defaults, and the app learns them`()
-        async throws
-    {
+    @Test func `C3: a record of an old app gets the server's defaults, and the app learns them`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try cluster.writeOutside(Self.grow)
@@ -172,8 +145,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 4") == ["new rake"])
     }
 
-    @Test func `C3: rows of a table that an old app does not know wait until it does`() async throws
-    {
+    @Test func `C3: rows of a table that an old app does not know wait until it does`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let grow = """
@@ -189,9 +161,7 @@ import TidemarkTestSupport
         )
         let ben = try await cluster.device("ben")
         try await anna.engine.sync()
-        try await ben.write(
-            "UPDATE labels SET weight = 2.5 WHERE note_id = 2; DELETE FROM labels WHERE note_id = 3"
-        )
+        try await ben.write("UPDATE labels SET weight = 2.5 WHERE note_id = 2; DELETE FROM labels WHERE note_id = 3")
         try await ben.write("INSERT INTO clubs (name) VALUES ('Lemgo')")
         try await ben.engine.sync()
         // The old app's cascade knows nothing of labels; the server's does.
@@ -202,16 +172,11 @@ import TidemarkTestSupport
         try anna.writeOutside(grow)
         anna = try await anna.reopened()
         #expect(try await anna.rows("SELECT note_id, tag, weight FROM labels") == ["2|work|2.5"])
-        #expect(
-            try await anna.rows("SELECT id, name FROM clubs ORDER BY id") == ["7|Kiel", "8|Lemgo"]
-        )
+        #expect(try await anna.rows("SELECT id, name FROM clubs ORDER BY id") == ["7|Kiel", "8|Lemgo"])
         try await cluster.converge(anna, ben)
     }
 
-    @Test
-    func
-        `rule 10: edits that wait survive the app's migration, and so do those captured before it`()
-        async throws
+    @Test func `rule 10: edits that wait survive the app's migration, and so do those captured before it`() async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
@@ -221,25 +186,20 @@ import TidemarkTestSupport
         anna.transport.faults.add(.answerLost)
         await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
         try await anna.write("INSERT INTO notes (text) VALUES ('waiting')")
-        try await anna.write(
-            "UPDATE notes SET done = 1 WHERE id = 1; DELETE FROM notes WHERE id = 3"
-        )
-        try anna.writeOutside(
-            Self.grow + "UPDATE notes SET stars = 9 WHERE text IN ('frozen', 'waiting')"
-        )
+        try await anna.write("UPDATE notes SET done = 1 WHERE id = 1; DELETE FROM notes WHERE id = 3")
+        try anna.writeOutside(Self.grow + "UPDATE notes SET stars = 9 WHERE text IN ('frozen', 'waiting')")
         anna = try await anna.reopened()
         try await anna.write("UPDATE notes SET stars = 8 WHERE id = 2")
         try await cluster.converge(anna)
         #expect(
-            try await cluster.rows("SELECT text, done, stars FROM notes ORDER BY id")
-                == ["milk|1|4", "bread|0|8", "frozen|0|9", "waiting|0|9"]
+            try await cluster.rows("SELECT text, done, stars FROM notes ORDER BY id") == [
+                "milk|1|4", "bread|0|8", "frozen|0|9", "waiting|0|9",
+            ]
         )
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `I8: an old app deletes what a row refers to that it does not know, then it knows`()
-        async throws
-    {
+    @Test func `I8: an old app deletes what a row refers to that it does not know, then it knows`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let medals = """
@@ -264,9 +224,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna)
     }
 
-    @Test func `what a migration filled is shown, also in a row of which an older edit is hidden`()
-        async throws
-    {
+    @Test func `what a migration filled is shown, also in a row of which an older edit is hidden`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let grow = """
@@ -277,25 +235,19 @@ import TidemarkTestSupport
         try cluster.writeOutside(grow)
         try cluster.writeOutside("INSERT INTO medals VALUES (1, 2)")
         try await anna.engine.sync()
-        try await anna.write(
-            "DELETE FROM notes WHERE id = 2; UPDATE notes SET text = 'oats' WHERE id = 1"
-        )
+        try await anna.write("DELETE FROM notes WHERE id = 2; UPDATE notes SET text = 'oats' WHERE id = 1")
         try anna.writeOutside(grow + "UPDATE notes SET stars = 5 WHERE id = 1")
         anna = try await anna.reopened()
         #expect(
-            try await anna.rows("SELECT id, text, stars FROM notes ORDER BY id")
-                == ["1|milk|5", "2|bread|3", "3|salt|3"]
+            try await anna.rows("SELECT id, text, stars FROM notes ORDER BY id") == [
+                "1|milk|5", "2|bread|3", "3|salt|3",
+            ]
         )
         try await cluster.converge(anna)
-        #expect(
-            try await cluster.rows("SELECT id, text, stars FROM notes ORDER BY id")
-                == ["1|oats|5", "3|salt|3"]
-        )
+        #expect(try await cluster.rows("SELECT id, text, stars FROM notes ORDER BY id") == ["1|oats|5", "3|salt|3"])
     }
 
-    @Test func `rule 1: a migration that computes other values than the zone has overwrites none`()
-        async throws
-    {
+    @Test func `rule 1: a migration that computes other values than the zone has overwrites none`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try cluster.writeOutside(Self.grow + "UPDATE notes SET stars = 5 WHERE id = 1")
@@ -321,9 +273,7 @@ import TidemarkTestSupport
                 """
         )
         let ben = try await cluster.device("ben")
-        try cluster.writeOutside(
-            "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
-        )
+        try cluster.writeOutside("UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await anna.engine.sync()
         try anna.writeOutside(Self.grow + "CREATE TABLE clubs (id INTEGER PRIMARY KEY, name TEXT)")
@@ -333,9 +283,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test
-    func `a table that was rebuilt at the server begins a new history, and nothing is overwritten`()
-        async throws
+    @Test func `a table that was rebuilt at the server begins a new history, and nothing is overwritten`() async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
@@ -351,18 +299,11 @@ import TidemarkTestSupport
         )
         try await anna.engine.sync()
         try await cluster.converge(anna, ben)
-        #expect(
-            try await cluster.rows("SELECT text FROM notes ORDER BY id") == [
-                "unseen", "also mine", "salt",
-            ]
-        )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["unseen", "also mine", "salt"])
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
-    @Test
-    func `a table that was renamed away and replaced at the server begins a new history, too`()
-        async throws
-    {
+    @Test func `a table that was renamed away and replaced at the server begins a new history, too`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -378,20 +319,15 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await cluster.converge2(anna, ben)
         let texts = "SELECT text FROM notes ORDER BY id"
-        for rows in [
-            try await cluster.rows(texts), try await anna.rows(texts), try await ben.rows(texts),
-        ] {
+        for rows in [try await cluster.rows(texts), try await anna.rows(texts), try await ben.rows(texts)] {
             #expect(rows == ["unseen", "also mine", "salt"])
         }
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
     /// Alters the notes and opens the server's file again, with what is declared then.
-    private static func serve(
-        _ cluster: Cluster,
-        after sql: String,
-        renames: [(old: String, new: String)]
-    ) async throws {
+    private static func serve(_ cluster: Cluster, after sql: String, renames: [(old: String, new: String)]) async throws
+    {
         try await cluster.store.close()
         try cluster.writeOutside(sql)
         cluster.service.store = try EmbeddedStore(
@@ -401,9 +337,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `a column that was renamed twice is the same to an old app that heard of neither`()
-        async throws
-    {
+    @Test func `a column that was renamed twice is the same to an old app that heard of neither`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await Self.serve(
@@ -421,24 +355,15 @@ import TidemarkTestSupport
         )
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.engine.sync()
-        #expect(
-            try await anna.rows("SELECT text FROM notes ORDER BY id") == [
-                "oat milk", "rye", "salt",
-            ]
-        )
-        #expect(
-            try await cluster.rows("SELECT content FROM notes ORDER BY id")
-                == ["oat milk", "rye", "salt"]
-        )
+        #expect(try await anna.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye", "salt"])
+        #expect(try await cluster.rows("SELECT content FROM notes ORDER BY id") == ["oat milk", "rye", "salt"])
         try anna.writeOutside("ALTER TABLE notes RENAME COLUMN text TO content")
         anna = try await anna.reopened()
         try await anna.write("UPDATE notes SET content = 'sea salt' WHERE id = 3")
         try await cluster.converge(anna)
     }
 
-    @Test func `a server that skipped a version takes both renames, and so does an old app`()
-        async throws
-    {
+    @Test func `a server that skipped a version takes both renames, and so does an old app`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -452,9 +377,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `a rename that is declared late counts for every name that the column had before`()
-        async throws
-    {
+    @Test func `a rename that is declared late counts for every name that the column had before`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await Self.serve(
@@ -471,22 +394,14 @@ import TidemarkTestSupport
             after: "UPDATE notes SET content = 'rye' WHERE id = 2",
             renames: [("text", "body"), ("body", "content")]
         )
-        #expect(
-            cluster.store.schema.history.renames["notes"] == ["body": "content", "text": "content"]
-        )
+        #expect(cluster.store.schema.history.renames["notes"] == ["body": "content", "text": "content"])
         try await anna.engine.sync()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.engine.sync()
-        #expect(
-            try await anna.rows("SELECT text FROM notes ORDER BY id") == [
-                "oat milk", "rye", "salt",
-            ]
-        )
+        #expect(try await anna.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye", "salt"])
     }
 
-    @Test func `an app that skipped a version declares both renames, and its edits travel`()
-        async throws
-    {
+    @Test func `an app that skipped a version declares both renames, and its edits travel`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
@@ -499,16 +414,11 @@ import TidemarkTestSupport
         )
         try await anna.write("UPDATE notes SET content = 'oat milk' WHERE id = 1")
         try await new.sync()
-        #expect(
-            try await cluster.rows("SELECT text FROM notes ORDER BY id")
-                == ["oat milk", "rye", "salt"]
-        )
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye", "salt"])
         #expect(try await new.status().pendingChangeSets == 0)
     }
 
-    @Test func `a new column under a former name is refused, and no old app's edit lands in it`()
-        async throws
-    {
+    @Test func `a new column under a former name is refused, and no old app's edit lands in it`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await Self.serve(
@@ -523,15 +433,11 @@ import TidemarkTestSupport
         #expect(error?.fix.contains("notes.text") == true)
         try cluster.writeOutside("ALTER TABLE notes RENAME COLUMN text TO remark")
         try await anna.engine.sync()
-        #expect(
-            try await cluster.rows("SELECT body, remark FROM notes WHERE id = 1") == ["oat milk|"]
-        )
+        #expect(try await cluster.rows("SELECT body, remark FROM notes WHERE id = 1") == ["oat milk|"])
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `a table that was gone and is back is the server's to an app that was away`()
-        async throws
-    {
+    @Test func `a table that was gone and is back is the server's to an app that was away`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let epoch = try await cluster.store.latest(zone: EmbeddedStore.zoneName).epoch
@@ -551,14 +457,8 @@ import TidemarkTestSupport
         #expect(try await anna.engine.status().pendingChangeSets == 0)
     }
 
-    @Test func `deviceBehind: a column that the server needs and an old app can not fill is named`()
-        async throws
-    {
-        let cluster = try Cluster(
-            schema: Self.schema,
-            seed: Self.seed,
-            policies: ["notes": .columns]
-        )
+    @Test func `deviceBehind: a column that the server needs and an old app can not fill is named`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: ["notes": .columns])
         let anna = try await cluster.device("anna")
         try cluster.writeOutside(
             """

@@ -20,11 +20,9 @@ import TidemarkTestSupport
     }
 
     /// A copy of the file with an engine on it, as on the first start of an app.
-    private static func start(
-        _ name: String,
-        _ shipped: String,
-        _ cluster: Cluster
-    ) async throws -> (DatabasePool, SyncEngine, InProcessTransport) {
+    private static func start(_ name: String, _ shipped: String, _ cluster: Cluster) async throws -> (
+        DatabasePool, SyncEngine, InProcessTransport
+    ) {
         let path = cluster.folder.appendingPathComponent(name).path
         try FileManager.default.copyItem(atPath: shipped, toPath: path)
         let file = try DatabasePool(path: path)
@@ -33,9 +31,7 @@ import TidemarkTestSupport
         return (file, engine, way)
     }
 
-    @Test func `A13: every copy becomes a device of its own, and asks only for the rest`()
-        async throws
-    {
+    @Test func `A13: every copy becomes a device of its own, and asks only for the rest`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let shipped = try await Self.ship(cluster)
         try cluster.writeOutside("INSERT INTO note (text) VALUES ('salt')")
@@ -48,14 +44,10 @@ import TidemarkTestSupport
         #expect(way.faults.requests.first?.contains(#""maxRevision":1,"#) == true)
         let texts = "SELECT group_concat(text, ' ') FROM (SELECT text FROM note ORDER BY text)"
         for file in [anna, ben] {
-            #expect(
-                try await file.read { try String.fetchOne($0, sql: texts) } == "milk rye salt tea"
-            )
+            #expect(try await file.read { try String.fetchOne($0, sql: texts) } == "milk rye salt tea")
         }
         let ids = try await [anna, ben].asyncMap { file in
-            try await file.read {
-                try String.fetchOne($0, sql: "SELECT device FROM tidemark_device")
-            }
+            try await file.read { try String.fetchOne($0, sql: "SELECT device FROM tidemark_device") }
         }
         #expect(ids[0] != ids[1] && ids.allSatisfy { $0?.count == 36 })
     }
@@ -70,8 +62,7 @@ import TidemarkTestSupport
         let file = try DatabaseQueue(path: shipped, configuration: configuration)
         let found = try await file.read { db in
             try (
-                String.fetchOne(db, sql: "PRAGMA journal_mode"),
-                String.fetchOne(db, sql: "PRAGMA integrity_check"),
+                String.fetchOne(db, sql: "PRAGMA journal_mode"), String.fetchOne(db, sql: "PRAGMA integrity_check"),
                 String.fetchOne(db, sql: "SELECT device FROM tidemark_device"),
                 Int.fetchOne(db, sql: "PRAGMA freelist_count")
             )
@@ -81,9 +72,7 @@ import TidemarkTestSupport
 }
 
 extension Array where Element: Sendable {
-    fileprivate func asyncMap<Value>(
-        _ body: (Element) async throws -> Value
-    ) async throws -> [Value] {
+    fileprivate func asyncMap<Value>(_ body: (Element) async throws -> Value) async throws -> [Value] {
         var values: [Value] = []
         for element in self { values.append(try await body(element)) }
         return values

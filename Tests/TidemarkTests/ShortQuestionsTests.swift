@@ -15,9 +15,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ErrorCode.methodNotAllowed, .unknownPath, .malformedRequest])
-    func `an older server is asked once in short, then in full, and misses nothing`(
-        code: ErrorCode
-    ) async throws {
+    func `an older server is asked once in short, then in full, and misses nothing`(code: ErrorCode) async throws {
         let cluster = try cluster()
         let way = Refusing(InProcessTransport(to: cluster.service), code)
         let anna = try await cluster.device("anna")
@@ -33,9 +31,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ErrorCode.fullRequestRequired, .invalidResponse])
-    func `rule 21: a server that wants everything in full is asked in short ever less often`(
-        code: ErrorCode
-    ) async throws {
+    func `rule 21: a server that wants everything in full is asked in short ever less often`(code: ErrorCode)
+        async throws
+    {
         let cluster = try cluster()
         let way = Refusing(InProcessTransport(to: cluster.service), code)
         let ben = try await cluster.device("ben", over: way)
@@ -53,9 +51,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ErrorCode.unreachable, .unavailable, .storageFailed, .unknownZone])
-    func `an error that is not about the form ends the sync, and nothing is asked twice`(
-        code: ErrorCode
-    ) async throws {
+    func `an error that is not about the form ends the sync, and nothing is asked twice`(code: ErrorCode) async throws {
         let cluster = try cluster()
         let way = Refusing(InProcessTransport(to: cluster.service), code)
         let ben = try await cluster.device("ben", over: way)
@@ -67,9 +63,7 @@ import TidemarkTestSupport
         #expect(way.real.faults.requests.isEmpty)
     }
 
-    @Test func `what the device takes for "nothing new" is what the server says to many words`()
-        async throws
-    {
+    @Test func `what the device takes for "nothing new" is what the server says to many words`() async throws {
         let cluster = try cluster()
         let ben = try await cluster.device("ben")
         let outgoing = try await ben.database.write { db in
@@ -85,24 +79,17 @@ import TidemarkTestSupport
         let short = try #require(outgoing.short)
         let full = try await cluster.service.sync(zone: "main", body: outgoing.body)
         #expect(short.nothingNew == full)
-        #expect(
-            try await cluster.service.news(zone: "main", device: short.device, since: short.tag)
-                == .nothing
-        )
+        #expect(try await cluster.service.news(zone: "main", device: short.device, since: short.tag) == .nothing)
     }
 
-    @Test func `a sync that finds nothing new writes nothing, so the disk has nothing to flush`()
-        async throws
-    {
+    @Test func `a sync that finds nothing new writes nothing, so the disk has nothing to flush`() async throws {
         let cluster = try cluster()
         let anna = try await cluster.device("anna")
         // When the server last answered is noted, to the minute; so here it is always noon.
         let ben = try await cluster.device("ben", clock: { 1_800_000_000_000 })
         try await ben.engine.sync()
         let watcher = try DatabaseQueue(path: ben.path)
-        let version = {
-            try await watcher.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
-        }
+        let version = { try await watcher.read { try Int.fetchOne($0, sql: "PRAGMA data_version") } }
         let before = try await version()
         for _ in 0..<3 { try await ben.engine.sync() }
         #expect(try await version() == before)
@@ -111,9 +98,7 @@ import TidemarkTestSupport
         #expect(try await version() != before)
     }
 
-    @Test func `a device that waits for an answer, or has edits, asks nothing in short`()
-        async throws
-    {
+    @Test func `a device that waits for an answer, or has edits, asks nothing in short`() async throws {
         let cluster = try cluster()
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE notes SET text = 'mine'")
@@ -126,9 +111,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben)
     }
 
-    @Test func `A5: an edit that is made while a short question travels is sent after it`()
-        async throws
-    {
+    @Test func `A5: an edit that is made while a short question travels is sent after it`() async throws {
         let cluster = try cluster()
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")

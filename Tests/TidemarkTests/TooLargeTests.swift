@@ -7,26 +7,17 @@ import TidemarkTestSupport
 
 /// A server, or a proxy before it, takes smaller requests than the device writes.
 @Suite struct TooLargeTests {
-    @Test
-    func `rule 11 and 21: what is too large together goes in parts, and too large alone is parked`()
-        async throws
+    @Test func `rule 11 and 21: what is too large together goes in parts, and too large alone is parked`() async throws
     {
         let cluster = try Cluster(schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, text TEXT)")
         let anna = try await cluster.device("anna")
         let narrow = NarrowTransport(real: anna.transport, bytesMax: 4_000)
         let database = try DatabasePool(path: anna.path)
-        let engine = try await SyncEngine(
-            database,
-            server: "http://cluster.test",
-            transport: narrow
-        )
+        let engine = try await SyncEngine(database, server: "http://cluster.test", transport: narrow)
         for number in 1...9 {
             try await database.write { db in
                 let text = String(repeating: "x", count: number == 5 ? 5_000 : 900)
-                try db.execute(
-                    sql: "INSERT INTO notes VALUES (?, ?)",
-                    arguments: ["n\(number)", text]
-                )
+                try db.execute(sql: "INSERT INTO notes VALUES (?, ?)", arguments: ["n\(number)", text])
             }
         }
         try await engine.sync()
@@ -39,12 +30,10 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["replace(hex(zeroblob(2001)), '00', 'né')", "zeroblob(4001)"])
-    func `rule 11: a value that is too large is parked unsent with its place, its neighbours go on`(
-        value: String
-    ) async throws {
-        let cluster = try Cluster(
-            schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, title TEXT, body)"
-        )
+    func `rule 11: a value that is too large is parked unsent with its place, its neighbours go on`(value: String)
+        async throws
+    {
+        let cluster = try Cluster(schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, title TEXT, body)")
         let anna = try await cluster.device("anna", limits: Self.narrow)
         let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO notes VALUES ('a', 'small', zeroblob(4000))")
@@ -65,18 +54,13 @@ import TidemarkTestSupport
         for conflict in conflicts { try await wider.engine.resolve(conflict.id, .retry) }
         try await cluster.converge([wider, ben])
         #expect(
-            try await ben.rows(
-                "SELECT title, length(CAST(body AS BLOB)) > 4000 FROM notes WHERE id = 'b'"
-            )
-                == ["builds on it|1"]
+            try await ben.rows("SELECT title, length(CAST(body AS BLOB)) > 4000 FROM notes WHERE id = 'b'") == [
+                "builds on it|1"
+            ]
         )
     }
 
-    @Test
-    func
-        `a large value of another program at the server reaches devices, and its row is edited`()
-        async throws
-    {
+    @Test func `a large value of another program at the server reaches devices, and its row is edited`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, title TEXT, body)",
             seed: "INSERT INTO notes VALUES ('old', '', zeroblob(9000))",
@@ -86,27 +70,16 @@ import TidemarkTestSupport
         let ben = try await cluster.device("ben", limits: Self.narrow)
         try cluster.writeOutside("INSERT INTO notes VALUES ('new', '', zeroblob(9001))")
         try await cluster.converge([anna, ben])
-        #expect(
-            try await anna.rows("SELECT id, length(body) FROM notes ORDER BY id")
-                == ["new|9001", "old|9000"]
-        )
+        #expect(try await anna.rows("SELECT id, length(body) FROM notes ORDER BY id") == ["new|9001", "old|9000"])
         try await anna.write("UPDATE notes SET title = 'seen'")
         try await cluster.converge([anna, ben])
         try await ben.write("DELETE FROM notes")
         try await cluster.converge([anna, ben])
-        for device in [anna, ben] {
-            #expect(try await device.engine.conflicts().isEmpty)
-        }
+        for device in [anna, ben] { #expect(try await device.engine.conflicts().isEmpty) }
     }
 
-    @Test
-    func `rule 11: a server whose limit is lower than the device's has the value parked there`()
-        async throws
-    {
-        let cluster = try Cluster(
-            schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, body)",
-            limits: Self.narrow
-        )
+    @Test func `rule 11: a server whose limit is lower than the device's has the value parked there`() async throws {
+        let cluster = try Cluster(schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, body)", limits: Self.narrow)
         let anna = try await cluster.device("anna")
         try await anna.write("INSERT INTO notes VALUES ('a', 'x')")
         try await anna.write("INSERT INTO notes VALUES ('b', zeroblob(4001))")

@@ -39,9 +39,7 @@ import TidemarkTestSupport
         return error?.code
     }
 
-    @Test func `after a schemaMismatch a device syncs as soon as the server has followed`()
-        async throws
-    {
+    @Test func `after a schemaMismatch a device syncs as soon as the server has followed`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(Self.untyped)
@@ -54,9 +52,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT done FROM notes ORDER BY id") == ["1", "0", "0"])
     }
 
-    @Test func `after a schemaMismatch a device syncs as soon as its app has followed`()
-        async throws
-    {
+    @Test func `after a schemaMismatch a device syncs as soon as its app has followed`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -68,9 +64,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT done FROM notes ORDER BY id") == ["1", "0", "0"])
     }
 
-    @Test func `after a serverBehind a device syncs as soon as the server has the column`()
-        async throws
-    {
+    @Test func `after a serverBehind a device syncs as soon as the server has the column`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(Self.tagged("icon TEXT NOT NULL"))
@@ -79,22 +73,14 @@ import TidemarkTestSupport
         #expect(await Self.code(of: anna) == .serverBehind)
         try cluster.writeOutside("ALTER TABLE tags ADD COLUMN icon TEXT NOT NULL DEFAULT 'x'")
         try await cluster.converge(anna)
-        #expect(
-            try await cluster.rows("SELECT name, icon FROM tags ORDER BY name") == [
-                "green|leaf", "red|x",
-            ]
-        )
+        #expect(try await cluster.rows("SELECT name, icon FROM tags ORDER BY name") == ["green|leaf", "red|x"])
     }
 
-    @Test func `rule 10: edits of a renamed column outlive a table that does not fit`()
-        async throws
-    {
+    @Test func `rule 10: edits of a renamed column outlive a table that does not fit`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET text = 'captured before' WHERE id = 3")
-        try anna.writeOutside(
-            "ALTER TABLE notes RENAME COLUMN text TO body;" + Self.tagged("icon TEXT NOT NULL")
-        )
+        try anna.writeOutside("ALTER TABLE notes RENAME COLUMN text TO body;" + Self.tagged("icon TEXT NOT NULL"))
         let unfit = try await Self.renamed(anna, cluster)
         try anna.writeOutside("UPDATE notes SET body = 'oat milk' WHERE id = 1")
         try anna.writeOutside("UPDATE notes SET body = 'rye', done = 1 WHERE id = 2")
@@ -117,10 +103,7 @@ import TidemarkTestSupport
             INSERT INTO fresh SELECT * FROM labels; DROP TABLE labels;
             ALTER TABLE fresh RENAME TO labels;
             """
-        let cluster = try Cluster(
-            schema: Self.schema + "CREATE TABLE labels \(labels(""))",
-            seed: Self.seed
-        )
+        let cluster = try Cluster(schema: Self.schema + "CREATE TABLE labels \(labels(""))", seed: Self.seed)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(rebuild)
         anna = try await anna.reopened()
@@ -133,10 +116,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT note_id, text FROM labels") == ["4|rake"])
     }
 
-    private static func renamed(
-        _ device: TestDevice,
-        _ cluster: Cluster
-    ) async throws -> SyncEngine {
+    private static func renamed(_ device: TestDevice, _ cluster: Cluster) async throws -> SyncEngine {
         try await SyncEngine(
             DatabasePool(path: device.path),
             server: "http://cluster.test",

@@ -7,23 +7,19 @@ import TidemarkTestSupport
 @Suite struct ValueTests {
     /// SQL that makes a value which a careless sync would change.
     private static let nasty = [
-        "NULL", "''", "x''", "x'00'", "x'00ff00'", "'0'", "'1e3'", "'007'", "' '", "0", "-1",
-        "9223372036854775807", "-9223372036854775807 - 1", "9007199254740993", "-9007199254740993",
-        "4503599627370496", "0.0", "-0.0", "1.0", "3.0", "0.1", "0.30000000000000004", "1e100",
-        "5e-324", "-5e-324", "2.2250738585072014e-308", "1.7976931348623157e308", "9e999", "-9e999",
-        "123456789012345.6", "9007199254740993.0", "1e15", "1e16", "9.2233720368547758e18",
-        "'Grüße, 世界 😀 e\u{301}'", "'\u{301}a'", "char(0xFEFF) || 'x'", "'\\\u{301}'",
-        "'tab\tnewline\nreturn\rquote\" back\\slash ''single'''",
-        "'{\"$blob\":\"AA==\"}'", "'{\"$real\":\"Infinity\"}'", "'null'", "'[1,2]'", "'\\u0041'",
-        "char(0)", "'a' || char(0) || 'b'", "char(0xFEFF)", "char(0x2028)", "char(1, 31, 127, 128)",
-        "char(0x10FFFF)", "CAST(x'ff' AS TEXT)", "CAST(x'61c3' AS TEXT)", "CAST(x'eda080' AS TEXT)",
-        "CAST(x'6100ff' AS TEXT)", "zeroblob(1000)", "CAST(zeroblob(3) AS TEXT)",
-        "replace(hex(zeroblob(5000)), '00', 'ab')", "randomblob(64)", "true",
+        "NULL", "''", "x''", "x'00'", "x'00ff00'", "'0'", "'1e3'", "'007'", "' '", "0", "-1", "9223372036854775807",
+        "-9223372036854775807 - 1", "9007199254740993", "-9007199254740993", "4503599627370496", "0.0", "-0.0", "1.0",
+        "3.0", "0.1", "0.30000000000000004", "1e100", "5e-324", "-5e-324", "2.2250738585072014e-308",
+        "1.7976931348623157e308", "9e999", "-9e999", "123456789012345.6", "9007199254740993.0", "1e15", "1e16",
+        "9.2233720368547758e18", "'Grüße, 世界 😀 e\u{301}'", "'\u{301}a'", "char(0xFEFF) || 'x'", "'\\\u{301}'",
+        "'tab\tnewline\nreturn\rquote\" back\\slash ''single'''", "'{\"$blob\":\"AA==\"}'",
+        "'{\"$real\":\"Infinity\"}'", "'null'", "'[1,2]'", "'\\u0041'", "char(0)", "'a' || char(0) || 'b'",
+        "char(0xFEFF)", "char(0x2028)", "char(1, 31, 127, 128)", "char(0x10FFFF)", "CAST(x'ff' AS TEXT)",
+        "CAST(x'61c3' AS TEXT)", "CAST(x'eda080' AS TEXT)", "CAST(x'6100ff' AS TEXT)", "zeroblob(1000)",
+        "CAST(zeroblob(3) AS TEXT)", "replace(hex(zeroblob(5000)), '00', 'ab')", "randomblob(64)", "true",
     ]
 
-    private static let columns = [
-        "anything", "t TEXT", "i INTEGER", "r REAL", "n NUMERIC", "b BLOB", "w VARCHAR(10)",
-    ]
+    private static let columns = ["anything", "t TEXT", "i INTEGER", "r REAL", "n NUMERIC", "b BLOB", "w VARCHAR(10)"]
 
     /// The stored class and bytes of every value, doubles as their bits.
     private static func exact(_ device: DatabasePool) async throws -> [String] {
@@ -52,9 +48,7 @@ import TidemarkTestSupport
             for value in Self.nasty {
                 let values = Self.columns.map { _ in value }.joined(separator: ", ")
                 let names = Self.columns.compactMap { $0.split(separator: " ").first }
-                try db.execute(
-                    sql: "INSERT INTO items (\(names.joined(separator: ", "))) VALUES (\(values))"
-                )
+                try db.execute(sql: "INSERT INTO items (\(names.joined(separator: ", "))) VALUES (\(values))")
             }
         }
         try await anna.engine.sync()
@@ -65,10 +59,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
         #expect(try await Self.exact(anna.database) == written)
         #expect(try await Self.exact(ben.database) == written)
-        #expect(
-            try await anna.rows("SELECT count(*) FROM items WHERE other = 1")
-                == ["\(Self.nasty.count)"]
-        )
+        #expect(try await anna.rows("SELECT count(*) FROM items WHERE other = 1") == ["\(Self.nasty.count)"])
     }
 
     @Test func `A6: every nasty value replaces every other on its way`() async throws {
@@ -76,8 +67,7 @@ import TidemarkTestSupport
             schema: """
                 CREATE TABLE items (id INTEGER PRIMARY KEY, \(Self.columns.joined(separator: ", ")))
                 """,
-            seed: Self.nasty.map { "INSERT INTO items (anything) VALUES (\($0))" }
-                .joined(separator: ";")
+            seed: Self.nasty.map { "INSERT INTO items (anything) VALUES (\($0))" }.joined(separator: ";")
         )
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -104,13 +94,10 @@ import TidemarkTestSupport
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         // A text key that looks like the tagged form of a blob is told apart by nobody.
-        let keys = Self.nasty.filter { $0 != "NULL" && !$0.contains("randomblob") }
-            .filter { !$0.contains(#"{"$"#) }
+        let keys = Self.nasty.filter { $0 != "NULL" && !$0.contains("randomblob") }.filter { !$0.contains(#"{"$"#) }
         try await anna.database.write { db in
             for (number, key) in keys.enumerated() {
-                try db.execute(
-                    sql: "INSERT OR IGNORE INTO texts VALUES (CAST(\(key) AS TEXT), \(number))"
-                )
+                try db.execute(sql: "INSERT OR IGNORE INTO texts VALUES (CAST(\(key) AS TEXT), \(number))")
                 try db.execute(sql: "INSERT OR IGNORE INTO pairs VALUES (\(key), \(number), 0)")
             }
         }

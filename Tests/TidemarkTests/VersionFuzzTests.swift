@@ -14,9 +14,7 @@ import TidemarkTestSupport
     static let seeds = UInt64(Effort.count("TIDEMARK_FUZZ_SEEDS", short: 6, long: 24))
 
     @Test(arguments: 1...max(1, VersionFuzzTests.seeds))
-    func `C3, case 28: whatever versions sync in whatever order, all files end up equal`(
-        seed: UInt64
-    ) async throws {
+    func `C3, case 28: whatever versions sync in whatever order, all files end up equal`(seed: UInt64) async throws {
         var story = try await Story(seed: seed, policy: seed.isMultiple(of: 2) ? .columns : .reject)
         for _ in 0..<50 { try await story.step() }
         try await story.settle()
@@ -133,29 +131,23 @@ private struct Story {
         let faults: [FaultPlan.Fault] = [.none, .none, .requestLost, .answerLost, .requestDoubled]
         let fault = faults.randomElement(using: &random) ?? .none
         devices[index].transport.faults.add(fault)
-        do {
-            try await devices[index].engine.sync()
-        } catch let error as TidemarkError {
+        do { try await devices[index].engine.sync() } catch let error as TidemarkError {
             #expect(error.code == .unreachable)
         }
     }
 
     private func syncUntilDone(_ index: Int) async throws {
         while true {
-            do {
-                return try await devices[index].engine.sync()
-            } catch let error as TidemarkError where error.code == .unreachable {
-                continue
-            }
+            do { return try await devices[index].engine.sync() } catch let error as TidemarkError
+                where error.code == .unreachable
+            { continue }
         }
     }
 
     private mutating func resolveOne(_ index: Int) async throws {
         guard let conflict = try await devices[index].engine.conflicts().first else { return }
         let resolution: Resolution = Bool.random(using: &random) ? .accept : .retry
-        do {
-            try await devices[index].engine.resolve(conflict.id, resolution)
-        } catch let error as TidemarkError {
+        do { try await devices[index].engine.resolve(conflict.id, resolution) } catch let error as TidemarkError {
             #expect(resolution == .retry && error.code == .constraintViolated)
         }
     }
@@ -179,8 +171,7 @@ private struct Story {
     }
 
     private mutating func transaction(version: Int) -> String {
-        (0..<Int.random(in: 1...3, using: &random)).map { _ in statement(version: version) }
-            .joined(separator: ";\n")
+        (0..<Int.random(in: 1...3, using: &random)).map { _ in statement(version: version) }.joined(separator: ";\n")
     }
 
     private mutating func statement(version: Int) -> String {
@@ -198,9 +189,7 @@ private struct Story {
         case 3: return "UPDATE notes SET done = done + 1 WHERE id % 3 = \(pick % 3)"
         case 4: return "UPDATE notes SET parent_id = \(note) WHERE id % 4 = \(pick % 4)"
         case 5: return "DELETE FROM notes WHERE id = \(note)"
-        case 6:
-            return
-                "INSERT OR REPLACE INTO tags (name, colour) VALUES ('t\(pick % 4)', 'c\(counter)')"
+        case 6: return "INSERT OR REPLACE INTO tags (name, colour) VALUES ('t\(pick % 4)', 'c\(counter)')"
         case 7: return "DELETE FROM tags WHERE name = \(tag)"
         case 8:
             return
@@ -210,8 +199,7 @@ private struct Story {
         case 11: return "UPDATE tags SET icon = x'0\(pick % 10)' WHERE name = \(tag)"
         case 12: return "UPDATE notes SET stars = NULL, done = 0 WHERE id % 5 = \(pick % 5)"
         case 13: return "DELETE FROM notes WHERE stars = \(pick % 5) AND id % 2"
-        case 14, 15:
-            return "INSERT INTO labels (note_id, tag, text) VALUES (\(note), \(tag), 'L\(counter)')"
+        case 14, 15: return "INSERT INTO labels (note_id, tag, text) VALUES (\(note), \(tag), 'L\(counter)')"
         case 16: return "UPDATE labels SET text = 'U\(counter)' WHERE id = \(any("labels", "id"))"
         case 17: return "DELETE FROM labels WHERE id = \(any("labels", "id"))"
         case 18: return "UPDATE labels SET note_id = \(note) WHERE id = \(any("labels", "id"))"

@@ -25,19 +25,23 @@ struct Ban: CustomStringConvertible {
 
     /// Bans in the synchronous core, so that a simulation replays every run from its seed.
     static let inCore =
-        ["ContinuousClock", "SuspendingClock", "DispatchTime", "clock_gettime(", "gettimeofday("]
-        .map { Ban(call: $0, instead: "take the time as an argument") }
-        + ["arc4random(", "getentropy(", "SymmetricKey("]
-        .map { Ban(call: $0, instead: "take the random bits as an argument") }
-        + ["async", "await", "Task {", "Task(", "Task.detached", "withTaskGroup("]
-        .map { Ban(call: $0, instead: "the core is synchronous: move it to a shell") }
-        + ["URLSession", "HTTPClient", "AsyncHTTPClient", "NIOCore", "NIOPosix"]
-        .map { Ban(call: $0, instead: "the core has no network: move it to a shell") }
+        ["ContinuousClock", "SuspendingClock", "DispatchTime", "clock_gettime(", "gettimeofday("].map {
+            Ban(call: $0, instead: "take the time as an argument")
+        }
+        + ["arc4random(", "getentropy(", "SymmetricKey("].map {
+            Ban(call: $0, instead: "take the random bits as an argument")
+        }
+        + ["async", "await", "Task {", "Task(", "Task.detached", "withTaskGroup("].map {
+            Ban(call: $0, instead: "the core is synchronous: move it to a shell")
+        }
+        + ["URLSession", "HTTPClient", "AsyncHTTPClient", "NIOCore", "NIOPosix"].map {
+            Ban(call: $0, instead: "the core has no network: move it to a shell")
+        }
 
     /// Bans in the core's SQL, which has a clock and a generator of its own.
-    static let inCoreSQL =
-        ["randomblob(", "random()", "'now'", "unixepoch()", "CURRENT_TIMESTAMP"]
-        .map { Ban(call: $0, instead: "bind the value as an argument") }
+    static let inCoreSQL = ["randomblob(", "random()", "'now'", "unixepoch()", "CURRENT_TIMESTAMP"].map {
+        Ban(call: $0, instead: "bind the value as an argument")
+    }
 
     /// Bans in tests, which may use a clock and random ids but not wait by guess.
     static let inTests = everywhere.filter {
@@ -48,15 +52,12 @@ struct Ban: CustomStringConvertible {
 /// The folders of the synchronous core: all rules of the protocol, and nothing that waits.
 let synchronousCore =
     ["TidemarkCore", "TidemarkSQLite", "TidemarkServer"].map { "Sources/\($0)/" }
-    + ["Capture", "Outbox", "Apply", "Identity", "Conflicts", "Join"]
-    .map { "Sources/Tidemark/\($0)/" }
+    + ["Capture", "Outbox", "Apply", "Identity", "Conflicts", "Join"].map { "Sources/Tidemark/\($0)/" }
 
 /// Reports calls outside their home.
 func bannedCalls(_ path: String, _ text: SwiftText, homes: [Home] = Home.all) -> [Finding] {
-    usedBans(path, text).filter { use in
-        !homes.contains { $0.path == path && $0.calls.contains(use.ban.call) }
-    }.map { use in
-        Finding(path, use.line, "`\(use.ban.call)` has no home here; instead: \(use.ban.instead)")
+    usedBans(path, text).filter { use in !homes.contains { $0.path == path && $0.calls.contains(use.ban.call) } }.map {
+        use in Finding(path, use.line, "`\(use.ban.call)` has no home here; instead: \(use.ban.instead)")
     }
 }
 
@@ -77,28 +78,19 @@ private func usedBans(_ path: String, _ text: SwiftText) -> [(ban: Ban, line: In
     if path.hasPrefix("Sources/") { bans += Ban.everywhere }
     if path.hasPrefix("Tests/") { bans += Ban.inTests }
     if isCore { bans += Ban.inCore }
-    return uses(of: bans, in: text.code, of: text)
-        + uses(of: isCore ? Ban.inCoreSQL : [], in: text.strings, of: text)
+    return uses(of: bans, in: text.code, of: text) + uses(of: isCore ? Ban.inCoreSQL : [], in: text.strings, of: text)
 }
 
-private func uses(
-    of bans: [Ban],
-    in part: [UInt8],
-    of text: SwiftText
-) -> [(ban: Ban, line: Int)] {
+private func uses(of bans: [Ban], in part: [UInt8], of text: SwiftText) -> [(ban: Ban, line: Int)] {
     bans.flatMap { ban in
-        offsets(of: ban.call, in: part)
-            .filter { !isHarmless(ban, at: $0, in: part) }
-            .map { (ban, text.line(at: $0)) }
+        offsets(of: ban.call, in: part).filter { !isHarmless(ban, at: $0, in: part) }.map { (ban, text.line(at: $0)) }
     }
 }
 
 /// Whether the use is a declaration, somebody's method of that name, or has the saving argument.
 private func isHarmless(_ ban: Ban, at offset: Int, in part: [UInt8]) -> Bool {
     let before = part[..<offset]
-    if ban.call == "print(" {
-        return before.last == UInt8(ascii: ".") || before.suffix(5).elementsEqual("func ".utf8)
-    }
+    if ban.call == "print(" { return before.last == UInt8(ascii: ".") || before.suffix(5).elementsEqual("func ".utf8) }
     guard let saving = ban.unlessGiven else { return false }
     return !offsets(of: saving, in: Array(arguments(from: offset, in: part))).isEmpty
 }

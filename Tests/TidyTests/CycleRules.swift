@@ -6,8 +6,7 @@ import Foundation
 /// that need each other in a circle can be read only together: the rule says which ones, so that a
 /// type can move to a file of its own.
 func fileCycles(_ files: [(path: String, text: SwiftText)], most: Int = 5) -> [Finding] {
-    let targets = Dictionary(grouping: files) { file in
-        file.path.split(separator: "/").prefix(2).joined(separator: "/")
+    let targets = Dictionary(grouping: files) { file in file.path.split(separator: "/").prefix(2).joined(separator: "/")
     }
     return targets.keys.sorted().flatMap { target in
         let needs = neededFiles(targets[target] ?? [])
@@ -26,9 +25,7 @@ func fileCycles(_ files: [(path: String, text: SwiftText)], most: Int = 5) -> [F
 private func neededFiles(_ files: [(path: String, text: SwiftText)]) -> [String: Set<String>] {
     let words = files.map { (path: $0.path, code: code($0.text)) }
     var homes: [String: String] = [:]
-    for (path, code) in words {
-        for name in declaredTypes(code) where homes[name] == nil { homes[name] = path }
-    }
+    for (path, code) in words { for name in declaredTypes(code) where homes[name] == nil { homes[name] = path } }
     let needs = words.map { path, code in
         let named = code.split { !($0.isLetter || $0.isNumber || $0 == "_") }.map(String.init)
         return (path, Set(named.compactMap { homes[$0] }).subtracting([path]))

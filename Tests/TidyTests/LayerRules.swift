@@ -2,17 +2,13 @@
 enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "Tidemark"]
     static let server = [
-        "TidemarkServer", "TidemarkStore", "TidemarkSQLiteStore", "TidemarkPostgresStore",
-        "TidemarkRedis", "TidemarkHTTP",
+        "TidemarkServer", "TidemarkStore", "TidemarkSQLiteStore", "TidemarkPostgresStore", "TidemarkRedis",
+        "TidemarkHTTP",
     ]
     static let commands = ["TidemarkTerminal", "TidemarkCLI"]
-    static let tools = [
-        "TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkBench",
-        "TidemarkDev",
-    ]
+    static let tools = ["TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkBench", "TidemarkDev"]
     static let inOrder =
-        ["CZlib", "CLibPQ", "CHiredis", "CSQLiteConfig", "CMallocConfig", faults] + client + server
-        + commands + tools
+        ["CZlib", "CLibPQ", "CHiredis", "CSQLiteConfig", "CMallocConfig", faults] + client + server + commands + tools
 
     /// The disk that fails on demand; nothing that ships in an app or a server may reach it.
     static let faults = "CFaultVFS"
@@ -59,9 +55,7 @@ private func imports(of text: SwiftText) -> [(module: String, line: Int)] {
 func clashingPaths(_ paths: [String]) -> [Finding] {
     var seen: [String: String] = [:]
     return paths.flatMap(foldersAndFile).compactMap { path in
-        guard let first = seen.updateValue(path, forKey: path.lowercased()), first != path else {
-            return nil
-        }
+        guard let first = seen.updateValue(path, forKey: path.lowercased()), first != path else { return nil }
         return Finding(path, 1, "is `\(first)` where letter case does not count: rename one")
     }
 }

@@ -44,13 +44,9 @@ func emptyCatches(_ path: String, _ text: SwiftText) -> [Finding] {
         let rest = text.code[offset...]
         guard let open = rest.firstIndex(of: .openBrace) else { return nil }
         let body = text.code[(open + 1)...]
-        guard body.first(where: { $0 != .space && $0 != .newline }) == .closeBrace else {
-            return nil
-        }
+        guard body.first(where: { $0 != .space && $0 != .newline }) == .closeBrace else { return nil }
         return Finding(path, text.line(at: offset), "an empty `catch`: handle the error or throw")
     }
 }
 
-private func line(at offset: Int, of bytes: [UInt8]) -> Int {
-    1 + bytes[..<offset].count { $0 == .newline }
-}
+private func line(at offset: Int, of bytes: [UInt8]) -> Int { 1 + bytes[..<offset].count { $0 == .newline } }

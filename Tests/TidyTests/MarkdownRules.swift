@@ -10,11 +10,7 @@ func titles(_ path: String, _ text: String) -> [Finding] {
 /// Reports relative links to files or headings that do not exist.
 ///
 /// `anchors` gives the headings that a path can be linked at, and `nil` when there is no such file.
-func brokenLinks(
-    _ path: String,
-    _ text: String,
-    anchors: (String) -> Set<String>?
-) -> [Finding] {
+func brokenLinks(_ path: String, _ text: String, anchors: (String) -> Set<String>?) -> [Finding] {
     let folder = path.split(separator: "/").dropLast()
     return prose(of: text).flatMap { line, number in
         targets(in: line).compactMap { target in
@@ -34,9 +30,9 @@ func brokenLinks(
 func headingAnchors(of text: String) -> Set<String> {
     Set(
         prose(of: text).filter { $0.line.hasPrefix("#") }.map { heading in
-            heading.line.drop { $0 == "#" }.trimmingCharacters(in: .whitespaces).lowercased()
-                .filter { $0.isLetter || $0.isNumber || "-_ ".contains($0) }
-                .replacingOccurrences(of: " ", with: "-")
+            heading.line.drop { $0 == "#" }.trimmingCharacters(in: .whitespaces).lowercased().filter {
+                $0.isLetter || $0.isNumber || "-_ ".contains($0)
+            }.replacingOccurrences(of: " ", with: "-")
         }
     )
 }
@@ -58,8 +54,9 @@ private func prose(of text: String) -> [(line: String, number: Int)] {
 /// What a line links to: `[text](target)`, `[name]: target`, `href="target"`, `src="target"`.
 private func targets(in line: String) -> [String] {
     let line = line.replacing(/`[^`]*`/, with: "code")
-    return [/\]\(([^)\s]+)[^)]*\)/, /^\s*\[[^\]]+\]:\s+(\S+)/, /(?:href|src)="([^"]+)"/]
-        .flatMap { pattern in line.matches(of: pattern).map { String($0.output.1) } }
+    return [/\]\(([^)\s]+)[^)]*\)/, /^\s*\[[^\]]+\]:\s+(\S+)/, /(?:href|src)="([^"]+)"/].flatMap { pattern in
+        line.matches(of: pattern).map { String($0.output.1) }
+    }
 }
 
 private func resolve(_ target: String, in folder: [Substring].SubSequence) -> String {

@@ -1,8 +1,9 @@
 /// The promises to users that this release keeps, each by the row that states it.
 enum Mission {
     static let rows =
-        ["A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A10", "A11", "A12", "A14", "A15"]
-        + ["B3", "B5", "B6", "C4", "D2", "E2", "E6", "F1", "F5"]
+        ["A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A10", "A11", "A12", "A14", "A15"] + [
+            "B3", "B5", "B6", "C4", "D2", "E2", "E6", "F1", "F5",
+        ]
 }
 
 /// Reports rows that no test names.

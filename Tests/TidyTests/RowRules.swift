@@ -1,6 +1,5 @@
 /// The targets that read rows from files which may be damaged.
-private let readers = ["Tidemark", "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkStore"]
-    .map { "Sources/\($0)/" }
+private let readers = ["Tidemark", "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkStore"].map { "Sources/\($0)/" }
 
 /// Reports subscripts of GRDB's rows, which end the process when a value is NULL or of another type
 /// than the code expects; a damaged page can hold any value.
@@ -9,11 +8,12 @@ private let readers = ["Tidemark", "TidemarkSQLite", "TidemarkSQLiteStore", "Tid
 func trappingReads(_ path: String, _ text: SwiftText) -> [Finding] {
     guard readers.contains(where: { path.hasPrefix($0) }) else { return [] }
     let named = offsets(of: "[\"", in: text.bytes).filter { offset in
-        text.code[offset] == UInt8(ascii: "[") && offset > 0
-            && isEndOfExpression(text.code[offset - 1]) && isColumn(text.bytes[(offset + 2)...])
+        text.code[offset] == UInt8(ascii: "[") && offset > 0 && isEndOfExpression(text.code[offset - 1])
+            && isColumn(text.bytes[(offset + 2)...])
     }
-    let numbered = ["row[", "row?[", "$0[", "$1["].flatMap { offsets(of: $0, in: text.code) }
-        .filter { isNumbered(text.code[$0...]) }
+    let numbered = ["row[", "row?[", "$0[", "$1["].flatMap { offsets(of: $0, in: text.code) }.filter {
+        isNumbered(text.code[$0...])
+    }
     return (named + numbered).sorted().map { offset in
         Finding(
             path,
@@ -25,8 +25,7 @@ func trappingReads(_ path: String, _ text: SwiftText) -> [Finding] {
 
 /// Whether what begins here is a row by its name, with a number as the subscript.
 private func isNumbered(_ code: ArraySlice<UInt8>) -> Bool {
-    guard let open = code.firstIndex(of: UInt8(ascii: "[")),
-        let close = code[open...].firstIndex(of: UInt8(ascii: "]"))
+    guard let open = code.firstIndex(of: UInt8(ascii: "[")), let close = code[open...].firstIndex(of: UInt8(ascii: "]"))
     else { return false }
     let isNumber = close > open + 1 && code[(open + 1)..<close].allSatisfy(isDigit)
     let isRow = code.first == UInt8(ascii: "r")
@@ -35,19 +34,14 @@ private func isNumbered(_ code: ArraySlice<UInt8>) -> Bool {
 
 /// Whether a plain name follows, and nothing else before the bracket.
 private func isColumn(_ bytes: ArraySlice<UInt8>) -> Bool {
-    guard let end = bytes.firstIndex(of: UInt8(ascii: "\"")), end > bytes.startIndex else {
-        return false
-    }
+    guard let end = bytes.firstIndex(of: UInt8(ascii: "\"")), end > bytes.startIndex else { return false }
     let name = bytes[..<end].allSatisfy { isEndOfExpression($0) || $0 == UInt8(ascii: "_") }
     return name && bytes[(end + 1)...].first == UInt8(ascii: "]")
 }
 
-private func isDigit(_ byte: UInt8) -> Bool {
-    (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-}
+private func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 
 private func isEndOfExpression(_ byte: UInt8) -> Bool {
-    let isLetter =
-        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20) || isDigit(byte)
+    let isLetter = (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20) || isDigit(byte)
     return isLetter || [UInt8(ascii: ")"), UInt8(ascii: "]"), UInt8(ascii: "?")].contains(byte)
 }

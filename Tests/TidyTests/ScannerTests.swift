@@ -7,18 +7,12 @@ import Testing
     }
 
     @Test(arguments: [
-        ("a // b\nc", ["a", "c"]),
-        ("a /* b /* c */ d */ e", ["a", "e"]),
-        ("a \"b \\\" c\" d", ["a", "d"]),
+        ("a // b\nc", ["a", "c"]), ("a /* b /* c */ d */ e", ["a", "e"]), ("a \"b \\\" c\" d", ["a", "d"]),
         ("a \"b \\(c(1) + \"d \\(e)\") f\" g", ["a", "(c(1)", "+", "(e)", ")", "g"]),
-        ("a #\"b \" \\(c) \\#(d)\"# e", ["a", "(d)", "e"]),
-        ("a \"\"\"\n b \" c\n \"\"\" d", ["a", "d"]),
-        ("a `b c` d", ["a", "d"]),
-        ("a = /b\" c/; d", ["a", "=", ";", "d"]),
-        ("a = #/b\" c/d/# e", ["a", "=", "e"]),
+        ("a #\"b \" \\(c) \\#(d)\"# e", ["a", "(d)", "e"]), ("a \"\"\"\n b \" c\n \"\"\" d", ["a", "d"]),
+        ("a `b c` d", ["a", "d"]), ("a = /b\" c/; d", ["a", "=", ";", "d"]), ("a = #/b\" c/d/# e", ["a", "=", "e"]),
         ("a / b / c", ["a", "/", "b", "/", "c"]),
-    ])
-    func `only code is kept`(source: String, expected: [String]) {
+    ]) func `only code is kept`(source: String, expected: [String]) {
         #expect(words(SwiftText(source).code) == expected)
     }
 

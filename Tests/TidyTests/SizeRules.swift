@@ -3,7 +3,7 @@ enum Size {
     static let functionLinesMax = 70
     static let sourceLinesMax = 500
     static let testLinesMax = 800
-    static let columnsMax = 100
+    static let columnsMax = 120
 }
 
 /// Reports a file that holds more than one idea.

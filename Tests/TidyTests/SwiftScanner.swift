@@ -13,9 +13,7 @@ struct SwiftScanner {
     }
 
     /// Scans the whole source.
-    mutating func scan() {
-        while position < bytes.count { scanToken() }
-    }
+    mutating func scan() { while position < bytes.count { scanToken() } }
 
     private mutating func scanToken() {
         if starts("//") {
@@ -88,9 +86,7 @@ struct SwiftScanner {
     private mutating func scanRegex(pounds: Int) {
         let fence = String(repeating: "#", count: pounds)
         mark(.string, count: pounds + 1)
-        while position < bytes.count, !starts("/" + fence) {
-            mark(.string, count: starts("\\") ? 2 : 1)
-        }
+        while position < bytes.count, !starts("/" + fence) { mark(.string, count: starts("\\") ? 2 : 1) }
         mark(.string, count: 1 + pounds)
     }
 
@@ -111,9 +107,7 @@ struct SwiftScanner {
         return bytes[position + pounds] == mark.asciiValue ? pounds : nil
     }
 
-    private func starts(_ text: String) -> Bool {
-        bytes[position...].starts(with: text.utf8)
-    }
+    private func starts(_ text: String) -> Bool { bytes[position...].starts(with: text.utf8) }
 
     private mutating func mark(_ kind: SwiftText.Kind, count: Int) {
         let end = min(position + count, bytes.count)

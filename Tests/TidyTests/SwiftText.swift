@@ -68,13 +68,10 @@ struct SwiftText {
     }
 
     /// Whether a line holds a comment.
-    func hasComment(_ number: Int) -> Bool {
-        line(number, of: comments).contains { $0 != " " && $0 != "/" }
-    }
+    func hasComment(_ number: Int) -> Bool { line(number, of: comments).contains { $0 != " " && $0 != "/" } }
 
     private static func keep(_ wanted: Set<Kind>, of scanner: SwiftScanner) -> [UInt8] {
-        zip(scanner.bytes, scanner.kinds).map { byte, kind in
-            byte == .newline || wanted.contains(kind) ? byte : .space
+        zip(scanner.bytes, scanner.kinds).map { byte, kind in byte == .newline || wanted.contains(kind) ? byte : .space
         }
     }
 }
@@ -107,8 +104,7 @@ extension UInt8 {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), 0x80...:
             true
-        default:
-            false
+        default: false
         }
     }
 }

@@ -11,78 +11,49 @@ import Testing
         #expect(swift.contains { $0.path.hasPrefix("Sources/") })
     }
 
-    @Test func `no file holds more than one idea`() {
-        report(swift.flatMap(overlongFile))
-    }
+    @Test func `no file holds more than one idea`() { report(swift.flatMap(overlongFile)) }
 
-    @Test func `no line is wider than half a screen`() {
-        report(swift.flatMap(overlongLines))
-    }
+    @Test func `no line is wider than half a screen`() { report(swift.flatMap(overlongLines)) }
 
-    @Test func `no function is longer than a screen`() {
-        report(swift.flatMap(overlongFunctions))
-    }
+    @Test func `no function is longer than a screen`() { report(swift.flatMap(overlongFunctions)) }
 
     @Test func `clock, randomness, network and output stay in their homes`() {
         report(swift.flatMap { bannedCalls($0.path, $0.text) })
     }
 
-    @Test func `every exception to a ban is still in use`() {
-        report(deadHomes(Home.all, in: swift))
-    }
+    @Test func `every exception to a ban is still in use`() { report(deadHomes(Home.all, in: swift)) }
 
-    @Test func `nothing is left unfinished`() {
-        report(files.flatMap { unfinishedMarks($0.path, $0.text) })
-    }
+    @Test func `nothing is left unfinished`() { report(files.flatMap { unfinishedMarks($0.path, $0.text) }) }
 
-    @Test func `every unchecked promise says why it is safe`() {
-        report(swift.flatMap(unexplainedUnchecked))
-    }
+    @Test func `every unchecked promise says why it is safe`() { report(swift.flatMap(unexplainedUnchecked)) }
 
     @Test func `no error is dropped without a reason`() {
         report(swift.flatMap(unexplainedTry) + swift.flatMap(emptyCatches))
     }
 
-    @Test func `no value of a row is read in a way that can end the process`() {
-        report(swift.flatMap(trappingReads))
-    }
+    @Test func `no value of a row is read in a way that can end the process`() { report(swift.flatMap(trappingReads)) }
 
-    @Test func `nothing depends on one machine`() {
-        report(files.flatMap { machinePaths($0.path, $0.text) })
-    }
+    @Test func `nothing depends on one machine`() { report(files.flatMap { machinePaths($0.path, $0.text) }) }
 
-    @Test func `every target imports downwards only`() {
-        report(swift.flatMap(wrongImports))
-    }
+    @Test func `every target imports downwards only`() { report(swift.flatMap(wrongImports)) }
 
     @Test func `no more than five files of a target need each other`() {
         report(fileCycles(swift.filter { $0.path.hasPrefix("Sources/") }))
     }
 
-    @Test func `no two paths differ only in letter case`() {
-        report(clashingPaths(files.map(\.path)))
-    }
+    @Test func `no two paths differ only in letter case`() { report(clashingPaths(files.map(\.path))) }
 
-    @Test func `every page has one title`() {
-        report(Repository.markdownFiles.flatMap { titles($0.path, $0.text) })
-    }
+    @Test func `every page has one title`() { report(Repository.markdownFiles.flatMap { titles($0.path, $0.text) }) }
 
     @Test func `every relative link leads somewhere`() {
         report(
-            Repository.markdownFiles.flatMap { page in
-                brokenLinks(page.path, page.text, anchors: Repository.anchors)
-            }
+            Repository.markdownFiles.flatMap { page in brokenLinks(page.path, page.text, anchors: Repository.anchors) }
         )
     }
 
     @Test func `every error has its heading with cause and cure, and no heading is left over`() {
         let text = { path in files.first { $0.path == path }?.text ?? "" }
-        report(
-            unexplainedCodes(
-                in: text("Sources/TidemarkCore/Errors/ErrorCode.swift"),
-                page: text("Docs/ERRORS.md")
-            )
-        )
+        report(unexplainedCodes(in: text("Sources/TidemarkCore/Errors/ErrorCode.swift"), page: text("Docs/ERRORS.md")))
     }
 
     @Test func `every metric is explained to those who watch it`() {
@@ -100,9 +71,7 @@ import Testing
     }
 
     @Test func `every promise to a user is named by a test`() {
-        let tests = swift.filter {
-            $0.path.hasPrefix("Tests/") && !$0.path.hasPrefix("Tests/TidyTests/")
-        }
+        let tests = swift.filter { $0.path.hasPrefix("Tests/") && !$0.path.hasPrefix("Tests/TidyTests/") }
         report(unprovenRows(Mission.rows, in: tests.map(\.text)))
     }
 }
@@ -110,9 +79,7 @@ import Testing
 extension Repository {
     /// The headings of a page, no headings for another file or folder, `nil` for nothing.
     fileprivate static func anchors(of path: String) -> Set<String>? {
-        if let page = markdownFiles.first(where: { $0.path == path }) {
-            return headingAnchors(of: page.text)
-        }
+        if let page = markdownFiles.first(where: { $0.path == path }) { return headingAnchors(of: page.text) }
         return FileManager.default.fileExists(atPath: root.appending(path: path).path) ? [] : nil
     }
 }

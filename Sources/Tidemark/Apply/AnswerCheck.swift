@@ -16,10 +16,7 @@ struct AnswerCheck {
     let sent: [String]
 
     /// The error of an answer that cannot be applied.
-    static func inapplicable(
-        _ reason: String,
-        place: TidemarkError.Place = .init()
-    ) -> TidemarkError {
+    static func inapplicable(_ reason: String, place: TidemarkError.Place = .init()) -> TidemarkError {
         TidemarkError(
             .invalidResponse,
             "\(inapplicableWords): \(reason)",
@@ -37,9 +34,7 @@ struct AnswerCheck {
 
     /// Whether an error of SQLite is about what was to be written, not about the disk or the file.
     static func blames(_ error: DatabaseError) -> Bool {
-        [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_ERROR, .SQLITE_TOOBIG].contains(
-            error.resultCode
-        )
+        [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_ERROR, .SQLITE_TOOBIG].contains(error.resultCode)
     }
 
     /// Reads the members of the staged change sets that are not tables, and checks them against
@@ -68,9 +63,7 @@ struct AnswerCheck {
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
     func newIdsAreFree() throws {
         let tables = try String.fetchSet(
-            db.cachedStatement(
-                sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1"
-            ),
+            db.cachedStatement(sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1"),
             arguments: [requested]
         )
         for table in schema.tables where tables.contains(table.name) {
@@ -246,21 +239,11 @@ struct AnswerCheck {
         )
     }
 
-    private func refuse(
-        _ reason: String,
-        _ sql: String,
-        _ arguments: StatementArguments = []
-    ) throws {
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else {
-            return
-        }
+    private func refuse(_ reason: String, _ sql: String, _ arguments: StatementArguments = []) throws {
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { return }
         throw Self.inapplicable(
             reason,
-            place: try .init(
-                changeSet: row.value("ord"),
-                table: row.value("tbl"),
-                key: row.value("key")
-            )
+            place: try .init(changeSet: row.value("ord"), table: row.value("tbl"), key: row.value("key"))
         )
     }
 }

@@ -26,21 +26,13 @@ struct AnswerReferences {
             ),
             arguments: [ord]
         )
-        let written = try Set(
-            rows.filter { try $0.value("written") }.map { try $0.value("tbl") as String }
-        )
-        let deleted = try Set(
-            rows.filter { try $0.value("deleted") }.map { try $0.value("tbl") as String }
-        )
+        let written = try Set(rows.filter { try $0.value("written") }.map { try $0.value("tbl") as String })
+        let deleted = try Set(rows.filter { try $0.value("deleted") }.map { try $0.value("tbl") as String })
         for table in schema.tables {
             for reference in table.references {
                 guard let parent = schema.byName[reference.parent] else { continue }
-                if written.contains(table.name) {
-                    try refuse(table, in: writtenSQL(table, reference), ord)
-                }
-                if deleted.contains(parent.name),
-                    Set(reference.parentColumns).isSubset(of: parent.key)
-                {
+                if written.contains(table.name) { try refuse(table, in: writtenSQL(table, reference), ord) }
+                if deleted.contains(parent.name), Set(reference.parentColumns).isSubset(of: parent.key) {
                     try refuse(table, in: deletedSQL(table, reference), ord)
                 }
             }
@@ -82,9 +74,7 @@ struct AnswerReferences {
     }
 
     private func refuse(_ table: SyncedTable, in sql: String, _ ord: Int) throws {
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [ord]) else {
-            return
-        }
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [ord]) else { return }
         throw AnswerCheck.inapplicable(
             "A record would refer to one that is not there.",
             place: try .init(table: table.name, key: row.value("key"))

@@ -22,16 +22,9 @@ struct AnswerEnvelope {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it is no answer, or one of another history.
     init(_ body: [UInt8], file: DeviceFile, limits: Limits, in db: Database) throws {
-        do {
-            staging = try ChangeSetStaging(
-                body: body,
-                limits: limits,
-                strangers: .dropped,
-                in: db
-            )
-        } catch let error as TidemarkError {
-            throw AnswerCheck.inapplicable(error.message, place: error.place)
-        }
+        do { staging = try ChangeSetStaging(body: body, limits: limits, strangers: .dropped, in: db) } catch let error
+            as TidemarkError
+        { throw AnswerCheck.inapplicable(error.message, place: error.place) }
         // Types first: a number where a text is due, or one beyond 64 bits, is no answer.
         let row = try Row.fetchOne(
             db.cachedStatement(
@@ -58,8 +51,7 @@ struct AnswerEnvelope {
             throw TidemarkError(
                 .invalidResponse,
                 "The answer is not Tidemark's.",
-                fix:
-                    "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
+                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
             )
         }
         guard try row.value("epoch") as String? == file.epoch, revision >= file.revision else {
@@ -136,9 +128,7 @@ struct AnsweredSets {
             try stream.append(row.value("ord"))
             if !isOwn { try foreign.append(row.value("ord")) }
         }
-        guard next - 1 == last else {
-            throw AnswerCheck.inapplicable("it ends before revision \(last).")
-        }
+        guard next - 1 == last else { throw AnswerCheck.inapplicable("it ends before revision \(last).") }
         self.accepted = accepted
         self.refused = refused
         self.stream = stream

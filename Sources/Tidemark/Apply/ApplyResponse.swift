@@ -27,12 +27,9 @@ struct ApplyResponse {
     var consent = MassDeletion.Consent.none
 
     /// Applies the answer to a request.
-    func apply(
-        _ body: [UInt8],
-        to outgoing: DeviceCore.Outgoing,
-        boundaries: KnownTransactions,
-        newID: () -> UUID
-    ) throws -> Applied {
+    func apply(_ body: [UInt8], to outgoing: DeviceCore.Outgoing, boundaries: KnownTransactions, newID: () -> UUID)
+        throws -> Applied
+    {
         let requested = outgoing.revision
         var laps = try Laps(db)
         guard file.revision == requested, outgoing.exchange.isOpen(laps) else {
@@ -43,18 +40,9 @@ struct ApplyResponse {
             // What the answer names is known only when the schema is: it is asked for again then.
             return Applied(revision: file.revision, isStale: true, knowsOldSchema: true)
         }
-        try DrainCapture(db: db, schema: file.schema).drain(
-            boundaries: boundaries,
-            now: now,
-            newID: newID
-        )
+        try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
         try stage(envelope)
-        let check = AnswerCheck(
-            db: db,
-            schema: file.schema,
-            requested: requested,
-            sent: outgoing.changeSets
-        )
+        let check = AnswerCheck(db: db, schema: file.schema, requested: requested, sent: outgoing.changeSets)
         try check.form()
         try DeviceClock.receiveStaged(db)
         let answered = try AnsweredSets(after: requested, through: envelope.maxRevision, in: db)
@@ -70,29 +58,23 @@ struct ApplyResponse {
             applied.events = try rewrite(answered, envelope, check, newID: newID)
         }
         if envelope.maxRevision != requested {
-            try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(
-                arguments: [envelope.maxRevision])
+            try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(arguments: [
+                envelope.maxRevision
+            ])
         }
         try DeviceFile.noteContact(now, in: db)
         if case .lap(let lap) = outgoing.exchange { try laps.finish(lap, in: db) }
         applied.settledCount = answered.accepted.count + answered.refused.count
-        if applied.settledCount > 0 {
-            applied.events.insert(.sent(changeSets: applied.settledCount), at: 0)
-        }
+        if applied.settledCount > 0 { applied.events.insert(.sent(changeSets: applied.settledCount), at: 0) }
         applied.hasPending =
-            try Bool.fetchOne(
-                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")
-            ) ?? false
+            try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")) ?? false
         return applied
     }
 
     /// Rewinds, writes, settles and replays.
-    private func rewrite(
-        _ answered: AnsweredSets,
-        _ envelope: AnswerEnvelope,
-        _ check: AnswerCheck,
-        newID: () -> UUID
-    ) throws -> [SyncEvent] {
+    private func rewrite(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, _ check: AnswerCheck, newID: () -> UUID)
+        throws -> [SyncEvent]
+    {
         var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: file.schema)
@@ -110,40 +92,27 @@ struct ApplyResponse {
     }
 
     /// Takes in that everything was committed as it was sent; nil when that does not suffice.
-    private func confirm(
-        _ answered: AnsweredSets,
-        _ envelope: AnswerEnvelope,
-        _ outgoing: DeviceCore.Outgoing
-    ) throws -> [SyncEvent]? {
-        guard outgoing.takesIds, let fingerprint = envelope.fingerprint, comparesFingerprint,
-            answered.foreign.isEmpty, answered.refused.isEmpty,
-            answered.accepted.count == answered.stream.count, !answered.stream.isEmpty
-        else {
-            throw AnswerCheck.inapplicable("it brings ids alone where rows are due.")
-        }
+    private func confirm(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, _ outgoing: DeviceCore.Outgoing) throws
+        -> [SyncEvent]?
+    {
+        guard outgoing.takesIds, let fingerprint = envelope.fingerprint, comparesFingerprint, answered.foreign.isEmpty,
+            answered.refused.isEmpty, answered.accepted.count == answered.stream.count, !answered.stream.isEmpty
+        else { throw AnswerCheck.inapplicable("it brings ids alone where rows are due.") }
         var events: [SyncEvent]?
         try DeviceFile.whileApplying(db) {
-            events = try ConfirmSent(db: db, file: file, limits: limits).take(
-                answered,
-                leadingTo: fingerprint
-            )
+            events = try ConfirmSent(db: db, file: file, limits: limits).take(answered, leadingTo: fingerprint)
         }
         return events
     }
 
     private func stage(_ envelope: AnswerEnvelope) throws {
-        do {
-            try envelope.staging.stage(changeSets: envelope.changeSets)
-        } catch let error as TidemarkError {
+        do { try envelope.staging.stage(changeSets: envelope.changeSets) } catch let error as TidemarkError {
             throw AnswerCheck.inapplicable(error.message, place: error.place)
         }
     }
 
     /// Writes what others did, and what became of the device's own, as one change set.
-    private func write(
-        _ answered: AnsweredSets,
-        _ envelope: AnswerEnvelope
-    ) throws -> [SyncEvent] {
+    private func write(_ answered: AnsweredSets, _ envelope: AnswerEnvelope) throws -> [SyncEvent] {
         guard let last = answered.stream.last else {
             try compare(file.fingerprint, with: envelope)
             return []
@@ -182,9 +151,7 @@ struct ApplyResponse {
     /// What does not fit the rows here shows that they are not the server's.
     private func write(_ target: Int) throws {
         do {
-            let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(
-                ord: target
-            )
+            let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: target)
             // What is missing here is found by the comparison that is under way.
             guard unmatched > 0, comparesFingerprint else { return }
             throw misfit("the server updates \(unmatched) records that are not here")
@@ -209,15 +176,9 @@ struct ApplyResponse {
     }
 
     /// A reference to nothing is the answer's fault, unless a row of this file is missing.
-    private func checkReferences(
-        of target: Int,
-        expecting expected: Fingerprint?,
-        _ rows: RowFingerprints
-    ) throws {
+    private func checkReferences(of target: Int, expecting expected: Fingerprint?, _ rows: RowFingerprints) throws {
         guard comparesFingerprint else { return }
-        do {
-            try AnswerReferences(db: db, schema: file.schema).check(ord: target)
-        } catch let error as TidemarkError {
+        do { try AnswerReferences(db: db, schema: file.schema).check(ord: target) } catch let error as TidemarkError {
             guard let expected, try rows.all() != expected else { throw error }
             throw misfit("a record refers to one that is not here")
         }
@@ -250,20 +211,12 @@ struct ApplyResponse {
                     """
             ),
             arguments: [list]
-        ).map {
-            try .changedWhileEdited(
-                table: $0.value("tbl"),
-                key: $0.value("key"),
-                isDeleted: $0.value("deleted")
-            )
-        }
+        ).map { try .changedWhileEdited(table: $0.value("tbl"), key: $0.value("key"), isDeleted: $0.value("deleted")) }
     }
 
     /// Gives the device's own change sets what the server decided.
     private func settle(_ answered: AnsweredSets) throws -> [SyncEvent] {
-        var events = try MapIdentities(db: db, schema: file.schema).map(
-            answered.accepted.map(\.ord)
-        )
+        var events = try MapIdentities(db: db, schema: file.schema).map(answered.accepted.map(\.ord))
         try RespellKeys(db: db, schema: file.schema).take(answered.accepted.map(\.ord))
         let overruled = OverruledValues(db: db, now: Timestamp.text(now))
         let parking = ParkConflict(db: db, now: Timestamp.text(now))
@@ -281,10 +234,7 @@ struct ApplyResponse {
     }
 
     /// Keeps what others overruled of the device's earlier changes.
-    private func keepOverruled(
-        _ envelope: AnswerEnvelope,
-        newID: () -> UUID
-    ) throws -> [SyncEvent] {
+    private func keepOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [SyncEvent] {
         try OverruledValues(db: db, now: Timestamp.text(now)).keep(
             notes: envelope.overruled,
             after: file.overruled,

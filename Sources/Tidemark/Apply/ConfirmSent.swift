@@ -40,9 +40,7 @@ struct ConfirmSent {
                 events = mapped
                 return .commit
             }
-        } catch let error as DatabaseError where error.isCollision {
-            return nil
-        }
+        } catch let error as DatabaseError where error.isCollision { return nil }
         return events
     }
 
@@ -84,17 +82,14 @@ struct ConfirmSent {
                 WHERE (tbl, key) IN (\(records) WHERE waits)
                 """
         ).execute()
-        try db.cachedStatement(
-            sql: "DELETE FROM tidemark_base WHERE (tbl, key) IN (\(records) WHERE NOT waits)"
-        ).execute()
+        try db.cachedStatement(sql: "DELETE FROM tidemark_base WHERE (tbl, key) IN (\(records) WHERE NOT waits)")
+            .execute()
     }
 
     private func settle() throws {
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: file.epoch ?? "")
         for table in ["outbox", "after", "wire_rest", "changeset"] {
-            try db.cachedStatement(
-                sql: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.sent))"
-            ).execute()
+            try db.cachedStatement(sql: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.sent))").execute()
         }
         try Outbox.forgetNewerEdits(in: db)
     }

@@ -34,21 +34,17 @@ struct MassDeletion: Error, Sendable {
     }
 
     /// Refuses the answer, applied but not committed, unless it led where consent was given for.
-    func requireConsent(
-        _ consent: Consent,
-        to envelope: AnswerEnvelope,
-        _ file: DeviceFile,
-        _ rows: RowFingerprints
-    ) throws {
+    func requireConsent(_ consent: Consent, to envelope: AnswerEnvelope, _ file: DeviceFile, _ rows: RowFingerprints)
+        throws
+    {
         guard case .confirmed(let revision, let confirmed) = consent else { return }
-        guard file.tables.isZones else {
-            throw error(because: "the app's tables are others than the server's.")
-        }
+        guard file.tables.isZones else { throw error(because: "the app's tables are others than the server's.") }
         // The zone has moved: it has to be asked again.
         guard envelope.maxRevision <= revision else { throw self }
         let mine = try rows.all()
-        guard mine == envelope.fingerprint, envelope.maxRevision < revision || mine == confirmed
-        else { throw error(because: "the server's rows say otherwise than its answer.") }
+        guard mine == envelope.fingerprint, envelope.maxRevision < revision || mine == confirmed else {
+            throw error(because: "the server's rows say otherwise than its answer.")
+        }
     }
 
     /// The error that tells people.
@@ -66,10 +62,7 @@ struct MassDeletion: Error, Sendable {
     /// The number of rows in all tables.
     static func total(_ db: Database, _ schema: SyncSchema) throws -> Int {
         try schema.tables.reduce(0) { sum, table in
-            let count = try Int.fetchOne(
-                db,
-                sql: "SELECT count(*) FROM main.\(SQLText.name(table.name))"
-            )
+            let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(SQLText.name(table.name))")
             return sum + (count ?? 0)
         }
     }
@@ -78,17 +71,9 @@ struct MassDeletion: Error, Sendable {
     /// them.
     ///
     /// What this device deleted itself does not count.
-    static func staged(
-        as ord: Int,
-        _ schema: SyncSchema,
-        limits: Limits,
-        in db: Database
-    ) throws -> MassDeletion? {
+    static func staged(as ord: Int, _ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
         let staged = try Int.fetchOne(
-            db.cachedStatement(
-                sql:
-                    "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'"
-            ),
+            db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'"),
             arguments: [ord]
         )
         guard let staged, staged > limits.massDeletionRecordsMin else { return nil }
@@ -112,11 +97,7 @@ struct MassDeletion: Error, Sendable {
     /// The mass deletion that taking over the attached snapshot is.
     ///
     /// Records that only wait to be created are not the server's to delete.
-    static func inSnapshot(
-        _ schema: SyncSchema,
-        limits: Limits,
-        in db: Database
-    ) throws -> MassDeletion? {
+    static func inSnapshot(_ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
         let total = try total(db, schema)
         guard total > limits.massDeletionRecordsMin else { return nil }
         let tables = try schema.tables.map { table in

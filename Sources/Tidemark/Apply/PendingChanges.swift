@@ -45,8 +45,7 @@ struct PendingChanges {
         guard try !isEmpty else { return }
         try Outbox.forgetBases(in: db)
         try db.cachedStatement(
-            sql:
-                "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox"
+            sql: "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox"
         ).execute()
         for table in schema.tables {
             let object = RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")
@@ -72,9 +71,7 @@ struct PendingChanges {
     }
 
     private func replayAll() throws {
-        let sets = try Int64.fetchAll(
-            db.cachedStatement(sql: "SELECT seq FROM tidemark_changeset ORDER BY seq")
-        )
+        let sets = try Int64.fetchAll(db.cachedStatement(sql: "SELECT seq FROM tidemark_changeset ORDER BY seq"))
         do {
             try db.inSavepoint {
                 try replay(sets, ord: Self.replayOrd)
@@ -83,9 +80,7 @@ struct PendingChanges {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             // Whatever fits is shown.
             if planted(PlantedBug.hidesWhatFits) { return }
-            for (index, seq) in sets.enumerated() {
-                try replayAlone(seq, ord: Self.replayOrd - 1 - index * 2)
-            }
+            for (index, seq) in sets.enumerated() { try replayAlone(seq, ord: Self.replayOrd - 1 - index * 2) }
         }
     }
 
@@ -108,8 +103,7 @@ struct PendingChanges {
                 sql:
                     "DELETE FROM temp.tidemark_staged_cell WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)"
             ).execute(arguments: [part])
-            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(
-                arguments: [part])
+            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(arguments: [part])
             try StagedImages.stage(
                 "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?",
                 arguments: [seq],
@@ -141,10 +135,7 @@ struct PendingChanges {
     }
 
     /// Staged records that refer to nothing.
-    private func orphanSQL(
-        _ table: SyncedTable,
-        _ reference: SyncedTable.Reference
-    ) -> String? {
+    private func orphanSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String? {
         let match = zip(reference.columns, reference.parentColumns).map {
             "p.\(SQLText.name($1)) = c.\(SQLText.name($0))"
         }
@@ -161,12 +152,8 @@ struct PendingChanges {
 
     /// Children, by others, of records that are staged to be deleted; nil where the reference is
     /// not to the key, so that the record's own key does not tell.
-    private func abandonedSQL(
-        _ table: SyncedTable,
-        _ reference: SyncedTable.Reference
-    ) -> String? {
-        guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns
-        else { return nil }
+    private func abandonedSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String? {
+        guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else { return nil }
         let match = reference.columns.indices.map {
             "c.\(SQLText.name(reference.columns[$0])) = \(KeySQL.part(parent, $0, of: "s.key"))"
         }

@@ -66,9 +66,7 @@ public struct Conflict: Hashable, Sendable, Codable {
 
     /// Reads the parked conflicts, oldest first.
     static func all(_ db: Database) throws -> [Conflict] {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT * FROM tidemark_conflict ORDER BY number")
-        )
+        let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT * FROM tidemark_conflict ORDER BY number"))
         guard !rows.isEmpty else { return [] }
         let reasons = try reasons(db)
         let records = try records(db)
@@ -123,9 +121,7 @@ public struct Conflict: Hashable, Sendable, Codable {
 
     private static func records(_ db: Database) throws -> [String: [Record]] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT * FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key"
-            )
+            db.cachedStatement(sql: "SELECT * FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key")
         )
         return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
             try $0.map { row in

@@ -21,9 +21,7 @@ struct DivideConflict {
     /// The first contested part keeps the id. What builds on the conflict builds on all of its
     /// contested parts.
     func divide(_ name: String, newID: () -> String) throws -> Parts {
-        let conflict = try Conflict.all(db).first {
-            $0.id == name.lowercased() || "\($0.number)" == name
-        }
+        let conflict = try Conflict.all(db).first { $0.id == name.lowercased() || "\($0.number)" == name }
         guard let conflict else { throw ResolveConflict.noConflict(name) }
         try requireOutside(conflict)
         try ResolveConflict(db: db, schema: schema).requirePredecessors(of: conflict.id)
@@ -35,11 +33,7 @@ struct DivideConflict {
             // Without any contested part, the first one keeps the id and is made again as well.
             let keepsID = part == (contested.min() ?? 0)
             let id = keepsID ? conflict.id : newID()
-            if contested.contains(part) {
-                parts.contested.append(id)
-            } else {
-                parts.uncontested.append(id)
-            }
+            if contested.contains(part) { parts.contested.append(id) } else { parts.uncontested.append(id) }
             if !keepsID { try move(part, of: conflict.id, to: id) }
         }
         if let first = contested.min() { try keepReasons(of: conflict.id, about: first) }

@@ -39,32 +39,17 @@ struct LeftOut {
                 absent.append(try record(table, key, mine.map { try values.decode($0) } ?? [:]))
             }
         }
-        let written = try decisions.filter { $0.operation != .delete }.map {
-            try record($0.table, $0.key, $0.values)
-        }
-        try refuse(
-            bonds(of: written, to: absent),
-            "A record cannot be written again without the one that it refers to"
-        )
+        let written = try decisions.filter { $0.operation != .delete }.map { try record($0.table, $0.key, $0.values) }
+        try refuse(bonds(of: written, to: absent), "A record cannot be written again without the one that it refers to")
         let deleted = try decisions.filter { $0.operation == .delete }.map {
             try record($0.table, $0.key, values.current($0.table, key: $0.key) ?? [:])
         }
-        try refuse(
-            bonds(of: present, to: deleted),
-            "A record cannot stay when the one that it refers to is deleted"
-        )
+        try refuse(bonds(of: present, to: deleted), "A record cannot stay when the one that it refers to is deleted")
     }
 
-    private func record(
-        _ table: SyncedTable,
-        _ key: String,
-        _ values: [String: DatabaseValue]
-    ) throws -> Record {
+    private func record(_ table: SyncedTable, _ key: String, _ values: [String: DatabaseValue]) throws -> Record {
         let parts = table.key.indices.map { KeySQL.part(table, $0, of: "?1") }
-        let row = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT \(parts.joined(separator: ", "))"),
-            arguments: [key]
-        )
+        let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT \(parts.joined(separator: ", "))"), arguments: [key])
         let named = table.key.enumerated().map { ($1, (row?[$0] as DatabaseValue?) ?? .null) }
         return Record(table: table, key: key, values: values.merging(named) { $1 })
     }

@@ -30,15 +30,11 @@ struct MakeAgain {
             let name: String = try row.value("tbl")
             let key: String = try row.value("key")
             guard let table = schema.byName[name], let old = Int64(key),
-                try RowValues(db: db).current(table, key: key) == nil,
-                try isWanted(id, name, key, merged)
+                try RowValues(db: db).current(table, key: key) == nil, try isWanted(id, name, key, merged)
             else { continue }
             let new = try TemporaryIDs.next(db)
             keys["\(name) \(key)"] = String(new)
-            try db.execute(
-                sql: "INSERT INTO temp.tidemark_assigned VALUES (?, ?, ?)",
-                arguments: [name, old, new]
-            )
+            try db.execute(sql: "INSERT INTO temp.tidemark_assigned VALUES (?, ?, ?)", arguments: [name, old, new])
         }
         guard !keys.isEmpty else { return merged }
         try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
@@ -49,15 +45,8 @@ struct MakeAgain {
     }
 
     /// Whether the record is to be there again: a deletion of one that is gone wants nothing.
-    private func isWanted(
-        _ id: String,
-        _ table: String,
-        _ key: String,
-        _ merged: [MergedRecord]
-    ) throws -> Bool {
-        if let given = merged.first(where: { $0.table == table && $0.key == key }) {
-            return given.columns != nil
-        }
+    private func isWanted(_ id: String, _ table: String, _ key: String, _ merged: [MergedRecord]) throws -> Bool {
+        if let given = merged.first(where: { $0.table == table && $0.key == key }) { return given.columns != nil }
         return try Bool.fetchOne(
             db,
             sql: """

@@ -26,8 +26,7 @@ struct MergeConflicts {
 
     /// The rules that a merge can do something about.
     private static let mergeable: Set<String> = [
-        ConflictRule.changed.rawValue, ConflictRule.exists.rawValue,
-        ConflictRule.predecessor.rawValue,
+        ConflictRule.changed.rawValue, ConflictRule.exists.rawValue, ConflictRule.predecessor.rawValue,
     ]
 
     /// Merges what can be merged, in a transaction of the caller's.
@@ -88,9 +87,7 @@ struct MergeConflicts {
 
     /// Merges one conflict, whole or not at all.
     private func merge(_ conflict: Conflict) throws -> Bool {
-        guard conflict.reasons.allSatisfy({ Self.mergeable.contains($0.rule) }) else {
-            return false
-        }
+        guard conflict.reasons.allSatisfy({ Self.mergeable.contains($0.rule) }) else { return false }
         let records = conflict.records.filter { $0.operation != "unchanged" }
         let named = Self.named(by: conflict.reasons)
         // Made again, the changes would meet a record that no function here can decide about.
@@ -144,12 +141,7 @@ struct MergeConflicts {
         let mine = try record.mine.map { try rows.decode($0) } ?? [:]
         let known = Set(table.valueColumns.map(\.name))
         guard known.isSuperset(of: mine.keys) else { return .ask }
-        let again = RecordDecision(
-            table: table,
-            key: record.key,
-            operation: operation,
-            values: mine
-        )
+        let again = RecordDecision(table: table, key: record.key, operation: operation, values: mine)
         guard let theirs else {
             switch operation {
             case .create: return .write(again)
@@ -171,8 +163,6 @@ struct MergeConflicts {
         guard let outcome = function(input) else { return .ask }
         let values = outcome.filter { theirs[$0.key] != nil && theirs[$0.key] != $0.value }
         guard !values.isEmpty else { return .nothing }
-        return .write(
-            RecordDecision(table: table, key: record.key, operation: .update, values: values)
-        )
+        return .write(RecordDecision(table: table, key: record.key, operation: .update, values: values))
     }
 }

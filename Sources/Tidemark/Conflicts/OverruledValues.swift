@@ -40,10 +40,7 @@ struct OverruledValues {
         )
         var events: [SyncEvent] = []
         for row in rows {
-            events += try keep(
-                try row.value("records") as String? ?? "null",
-                id: newID().uuidString.lowercased()
-            )
+            events += try keep(try row.value("records") as String? ?? "null", id: newID().uuidString.lowercased())
             try db.execute(
                 sql: "UPDATE tidemark_device SET overruled = ?",
                 arguments: try [row.value("number") as Int64]
@@ -110,12 +107,9 @@ struct OverruledValues {
             arguments: [records]
         )
         guard isMisshapen != true else {
-            throw AnswerCheck.inapplicable(
-                "a record of overruled values has another form than the protocol's."
-            )
+            throw AnswerCheck.inapplicable("a record of overruled values has another form than the protocol's.")
         }
     }
 
-    private static let message =
-        "Another value stands in these columns, by their policy; this one is kept here."
+    private static let message = "Another value stands in these columns, by their policy; this one is kept here."
 }

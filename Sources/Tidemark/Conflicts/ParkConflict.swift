@@ -31,11 +31,7 @@ struct ParkConflict {
         )
         let reasons = refused.map { ($0.id, byOrd[$0.ord] ?? "[]") }
         let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
-        return try park(
-            Dictionary(uniqueKeysWithValues: reasons),
-            truths: truths,
-            withSent: false
-        )
+        return try park(Dictionary(uniqueKeysWithValues: reasons), truths: truths, withSent: false)
     }
 
     /// Parks change sets that the server refused to look at, or never will, and all that depend on
@@ -44,11 +40,7 @@ struct ParkConflict {
         try park(reasons, truths: [:], withSent: true)
     }
 
-    private func park(
-        _ reasons: [String: String],
-        truths: [String: Int],
-        withSent: Bool
-    ) throws -> [SyncEvent] {
+    private func park(_ reasons: [String: String], truths: [String: Int], withSent: Bool) throws -> [SyncEvent] {
         guard !reasons.isEmpty else { return [] }
         let all = try String.fetchAll(
             db.cachedStatement(
@@ -62,9 +54,7 @@ struct ParkConflict {
                     SELECT c.id FROM tidemark_changeset AS c JOIN parked USING (id) ORDER BY c.seq
                     """
             ),
-            arguments: [
-                "[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]", withSent,
-            ]
+            arguments: ["[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]", withSent]
         )
         try noteSeen(all)
         for id in all {
@@ -121,11 +111,7 @@ struct ParkConflict {
                     WHERE \(KeySQL.match(table, key: "o.key", alias: "t."))))
                 """
         }
-        let isWhole = try Bool.fetchOne(
-            db,
-            sql: "SELECT NOT EXISTS (SELECT 1 \(missing))",
-            arguments: [id, ord]
-        )
+        let isWhole = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 \(missing))", arguments: [id, ord])
         guard isWhole == false else { return [] }
         try db.execute(
             sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
@@ -163,9 +149,7 @@ struct ParkConflict {
                 """
         ).execute(arguments: [id, ord])
         try keepNamed(id, reasons: reasons, truth: ord)
-        if planted(PlantedBug.losesConflictRecords) {
-            try db.execute(sql: "DELETE FROM tidemark_conflict_record")
-        }
+        if planted(PlantedBug.losesConflictRecords) { try db.execute(sql: "DELETE FROM tidemark_conflict_record") }
         try Outbox.remove(id, in: db)
     }
 

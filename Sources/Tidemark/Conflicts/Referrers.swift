@@ -18,9 +18,7 @@ extension Conflict {
     }
 
     /// Whether the conflict is, among others, about a record that others still refer to.
-    private var isReferenced: Bool {
-        reasons.contains { $0.rule == ConflictRule.referenced.rawValue }
-    }
+    private var isReferenced: Bool { reasons.contains { $0.rule == ConflictRule.referenced.rawValue } }
 
     /// Reads the parked conflicts, oldest first, each with the records that refer to what it wanted
     /// to delete.
@@ -34,9 +32,9 @@ extension Conflict {
         for index in conflicts.indices where conflicts[index].isReferenced {
             let id = conflicts[index].id
             conflicts[index].referrers = try schema.tables.flatMap { parent in
-                try schema.references(to: parent.name)
-                    .filter { [.noAction, .restrict].contains($0.reference.onDelete) }
-                    .flatMap { try referrers(id, parent, $0.child, $0.reference, in: db) }
+                try schema.references(to: parent.name).filter {
+                    [.noAction, .restrict].contains($0.reference.onDelete)
+                }.flatMap { try referrers(id, parent, $0.child, $0.reference, in: db) }
             }
         }
         return conflicts

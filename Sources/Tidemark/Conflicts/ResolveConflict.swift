@@ -17,8 +17,7 @@ package struct ResolveConflict {
     /// - Returns: The conflicts that were parked because they build on it, in their order.
     /// - Throws: ``TidemarkCore/TidemarkError`` when there is none, when it builds on one that is
     ///   parked itself, or when the change does not fit the rows any more.
-    @discardableResult
-    package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
+    @discardableResult package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
         let id = try id(of: name)
         switch resolution {
         case .accept: break
@@ -36,8 +35,7 @@ package struct ResolveConflict {
         try EngineConnection.prepare(db, schema: schema)
         let values = RowValues(db: db)
         return try Conflict.all(db).first { $0.id == id }?.records.filter { record in
-            guard record.operation == TidemarkCore.Operation.update.rawValue,
-                let table = schema.byName[record.table]
+            guard record.operation == TidemarkCore.Operation.update.rawValue, let table = schema.byName[record.table]
             else { return false }
             return try values.current(table, key: record.key) == nil
         } ?? []
@@ -46,21 +44,15 @@ package struct ResolveConflict {
     private func id(of name: String) throws -> String {
         let id = try String.fetchOne(
             db,
-            sql:
-                "SELECT id FROM tidemark_conflict WHERE id = lower(?1) OR CAST(number AS TEXT) = ?1",
+            sql: "SELECT id FROM tidemark_conflict WHERE id = lower(?1) OR CAST(number AS TEXT) = ?1",
             arguments: [name]
         )
-        guard let id else {
-            throw Self.noConflict(name)
-        }
+        guard let id else { throw Self.noConflict(name) }
         return id
     }
 
     static func noConflict(_ name: String) -> TidemarkError {
-        invalid(
-            "There is no conflict \(name) in this file.",
-            fix: "`tidemark device conflicts FILE` lists them."
-        )
+        invalid("There is no conflict \(name) in this file.", fix: "`tidemark device conflicts FILE` lists them.")
     }
 
     /// Takes a conflict off the list.
@@ -85,10 +77,7 @@ package struct ResolveConflict {
             sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? AND operation <> 'unchanged'",
             arguments: [id]
         )
-        let byRecord = Dictionary(
-            merged.map { ("\($0.table) \($0.key)", $0) },
-            uniquingKeysWith: { $1 }
-        )
+        let byRecord = Dictionary(merged.map { ("\($0.table) \($0.key)", $0) }, uniquingKeysWith: { $1 })
         let decisions = try rows.compactMap { row -> RecordDecision? in
             let table: String = try row.value("tbl")
             let key: String = try row.value("key")
@@ -130,12 +119,9 @@ package struct ResolveConflict {
                 return RecordDecision(table: table, key: key, operation: .create, values: whole)
             }
             return RecordDecision(table: table, key: key, operation: .update, values: columns)
-        case "create":
-            return RecordDecision(table: table, key: key, operation: .create, values: wanted)
+        case "create": return RecordDecision(table: table, key: key, operation: .create, values: wanted)
         default:
-            guard !isThere else {
-                return RecordDecision(table: table, key: key, operation: .update, values: wanted)
-            }
+            guard !isThere else { return RecordDecision(table: table, key: key, operation: .update, values: wanted) }
             guard let base else {
                 throw Self.invalid(
                     "\(table.name) \(key) is gone, and only a part of it is kept here.",
@@ -190,15 +176,9 @@ package struct ResolveConflict {
     }
 
     /// A column that the table does not have would be dropped without a word.
-    private func requireColumns(
-        of values: [String: DatabaseValue],
-        in table: SyncedTable,
-        _ key: String
-    ) throws {
+    private func requireColumns(of values: [String: DatabaseValue], in table: SyncedTable, _ key: String) throws {
         let known = Set(table.valueColumns.map(\.name))
-        guard let unknown = values.keys.sorted().first(where: { !known.contains($0) }) else {
-            return
-        }
+        guard let unknown = values.keys.sorted().first(where: { !known.contains($0) }) else { return }
         throw TidemarkError(
             .unknownColumn,
             "\(table.name) has no column \(unknown) apart from its key.",

@@ -9,15 +9,10 @@ struct RowValues {
     /// The values of an image: a JSON object of columns in canonical form.
     func decode(_ image: String) throws -> [String: DatabaseValue] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql:
-                    "SELECT j.key, tidemark_decode(?1 -> j.fullkey) AS value FROM json_each(?1) AS j"
-            ),
+            db.cachedStatement(sql: "SELECT j.key, tidemark_decode(?1 -> j.fullkey) AS value FROM json_each(?1) AS j"),
             arguments: [image]
         )
-        return try rows.reduce(into: [:]) {
-            try $0[$1.value("key") as String] = $1.value("value") as DatabaseValue
-        }
+        return try rows.reduce(into: [:]) { try $0[$1.value("key") as String] = $1.value("value") as DatabaseValue }
     }
 
     /// The values of a record as its table has it now, apart from the key; nil when it is not

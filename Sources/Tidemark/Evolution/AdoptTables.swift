@@ -22,11 +22,9 @@ struct AdoptTables {
     /// Gives the rows of an integer-keyed table temporary ids, and rewrites what refers to them.
     ///
     /// `shared` are the columns of a table that were synced before: there the new value is an edit.
-    func giveTemporaryIds(
-        _ table: SyncedTable,
-        where condition: String = "true",
-        shared: (String) -> Set<String>
-    ) throws {
+    func giveTemporaryIds(_ table: SyncedTable, where condition: String = "true", shared: (String) -> Set<String>)
+        throws
+    {
         guard table.keyKind == .integer else { return }
         let name = SQLText.name(table.name)
         let key = SQLText.name(table.key[0])

@@ -11,15 +11,11 @@ struct CaptureWritten {
     /// Captures the rows that are not as they are known to wait, as edits.
     ///
     /// `other` is the value of a column of which nothing is known, canonical JSON as SQL over `t`.
-    func capture(
-        _ table: SyncedTable,
-        other: (SyncedTable.Column) throws -> String
-    ) throws {
+    func capture(_ table: SyncedTable, other: (SyncedTable.Column) throws -> String) throws {
         let key = RowJSON.key(table, alias: "t.")
         let literal = SQLText.literal(table.name)
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
-        let values = try table.valueColumns.filter { !unserved.contains($0.name) }.map {
-            column -> (String, String) in
+        let values = try table.valueColumns.filter { !unserved.contains($0.name) }.map { column -> (String, String) in
             let unknown = try other(column)
             let path = SQLText.literal("$.\"\(column.name)\"")
             let expected = """
@@ -31,8 +27,7 @@ struct CaptureWritten {
             return (column.name, "tidemark_decode(\(expected))")
         }
         guard !values.isEmpty else { return }
-        let differs = values.map { name, value in
-            "tidemark_key(t.\(SQLText.name(name))) IS NOT tidemark_key(\(value))"
+        let differs = values.map { name, value in "tidemark_key(t.\(SQLText.name(name))) IS NOT tidemark_key(\(value))"
         }
         try CaptureAddedColumns(
             table,

@@ -106,13 +106,9 @@ struct CompareRebuilt {
         )
     }
 
-    private func formerName(_ table: SyncedTable) -> String {
-        "main.\(SQLText.name(FormerRows.name(table)))"
-    }
+    private func formerName(_ table: SyncedTable) -> String { "main.\(SQLText.name(FormerRows.name(table)))" }
 
-    private func forgetZone() throws {
-        try db.execute(sql: "DROP TABLE IF EXISTS temp.tidemark_zone_row")
-    }
+    private func forgetZone() throws { try db.execute(sql: "DROP TABLE IF EXISTS temp.tidemark_zone_row") }
 
     // MARK: Rows on one side only
 
@@ -126,19 +122,13 @@ struct CompareRebuilt {
     }
 
     private func captureCreated(_ table: SyncedTable) throws {
-        try CaptureRows.created(
-            table,
-            where: "NOT \(isKnown(table)) AND \(isFree(table, "t."))",
-            in: db
-        )
+        try CaptureRows.created(table, where: "NOT \(isKnown(table)) AND \(isFree(table, "t."))", in: db)
     }
 
     private func captureDeleted(_ table: SyncedTable) throws {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
-        let values = table.columns.map {
-            unserved.contains($0.name) ? "NULL" : zone(names[$0.name] ?? $0.name)
-        }
+        let values = table.columns.map { unserved.contains($0.name) ? "NULL" : zone(names[$0.name] ?? $0.name) }
         let gone = """
             FROM \(Self.source) WHERE s.own IS NULL AND NOT EXISTS (
                 SELECT 1 FROM tidemark_base AS b WHERE b.tbl = \(SQLText.literal(table.name))
@@ -162,9 +152,8 @@ struct CompareRebuilt {
     private func shared(_ table: SyncedTable) -> [(own: String, wire: String)] {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
-        return table.valueColumns.map(\.name).filter { !unserved.contains($0) }.map {
-            (own: $0, wire: names[$0] ?? $0)
-        }.filter { former?.contains($0.wire) ?? true }
+        return table.valueColumns.map(\.name).filter { !unserved.contains($0) }.map { (own: $0, wire: names[$0] ?? $0) }
+            .filter { former?.contains($0.wire) ?? true }
     }
 
     private static let source = "temp.tidemark_zone_row AS s"
@@ -187,8 +176,7 @@ struct CompareRebuilt {
         let pairs = shared(table).map { own, wire in
             "tidemark_key(\(zone(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))"
         }
-        return
-            "EXISTS (SELECT 1 FROM \(Self.source) WHERE \(match(table)) AND (\(pairs.joined(separator: " OR "))))"
+        return "EXISTS (SELECT 1 FROM \(Self.source) WHERE \(match(table)) AND (\(pairs.joined(separator: " OR "))))"
     }
 
     /// Whether no edit of the record waits.

@@ -13,16 +13,9 @@ struct EarlyRows {
 
     /// Captures it, with capture switched off, when what the triggers saw waits in the outbox.
     func capture() throws {
-        let adopt = AdoptTables(
-            db: db,
-            schema: schema,
-            now: Timestamp.text(now),
-            newID: newID
-        )
+        let adopt = AdoptTables(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
         let tables = try schema.tables.filter { try giveIds(to: $0, adopt) }
-        for table in tables {
-            try CaptureRows.created(table, where: isFree(table, "t."), in: db)
-        }
+        for table in tables { try CaptureRows.created(table, where: isFree(table, "t."), in: db) }
         for table in schema.tables {
             try CaptureWritten(db: db, schema: schema).capture(table) { column in
                 try SQLText.literal(DefaultValue.json(column, in: db))
@@ -41,9 +34,7 @@ struct EarlyRows {
                 return .commit
             }
             return true
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            return false
-        }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT { return false }
     }
 
     /// Whether nothing of the record waits: nobody saw it being written.

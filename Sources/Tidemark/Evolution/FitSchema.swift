@@ -47,9 +47,7 @@ struct FitSchema {
             return
         }
         let isSame = file.fitted.served == served && fitted == new.localText
-        guard !isSame || isFirst && !rebuilt.isEmpty else {
-            return try install(new.common)
-        }
+        guard !isSame || isFirst && !rebuilt.isEmpty else { return try install(new.common) }
         let old = try SchemaStep.Side(
             local: FileSchema.tables(fitted),
             served: file.fitted.served,
@@ -62,9 +60,7 @@ struct FitSchema {
         for name in step.forgotten { try CaptureTables.forget(name, in: db) }
         try install(new.common)
         try captureRebuilt(step.new)
-        if let served {
-            try UnknownValues.rename(SchemaText.decode(served).history.renames, in: db)
-        }
+        if let served { try UnknownValues.rename(SchemaText.decode(served).history.renames, in: db) }
         try DeviceFile.whileApplying(db) {
             if isFirst {
                 try EarlyRows(db: db, schema: step.new, now: now, newID: newID).capture()
@@ -81,9 +77,7 @@ struct FitSchema {
         try DeviceTables.reserveIds(schema, in: db)
     }
 
-    private func keep(_ tables: FileSchema, _ served: String?) throws {
-        try Self.keep(tables, served, in: db)
-    }
+    private func keep(_ tables: FileSchema, _ served: String?) throws { try Self.keep(tables, served, in: db) }
 
     /// Notes what the bookkeeping is fitted to.
     static func keep(_ tables: FileSchema, _ served: String?, in db: Database) throws {
@@ -98,21 +92,13 @@ struct FitSchema {
     /// Before the first snapshot everything in the file was captured; what the zone turns out not
     /// to have is the app's own business.
     private func drain(_ step: SchemaStep) throws {
-        let kept = step.old.common.tables.filter {
-            !step.isFirst || step.new.byName[$0.name] != nil
-        }
+        let kept = step.old.common.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
         // While both sides did not fit, capture went on under the file's new names.
         let formerNames = step.formerNames
-        for table in kept {
-            try CaptureTables.rename(formerNames[table.name, default: [:]], of: table, in: db)
-        }
+        for table in kept { try CaptureTables.rename(formerNames[table.name, default: [:]], of: table, in: db) }
         let schema = SyncSchema(tables: kept)
         try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema).drain(
-            boundaries: boundaries,
-            now: now,
-            newID: newID
-        )
+        try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
     }
 
     /// Lets what was captured follow columns that the app renamed, until it can be drained.
@@ -150,18 +136,8 @@ struct FitSchema {
     }
 
     private func take(_ step: SchemaStep) throws {
-        let adopt = AdoptTables(
-            db: db,
-            schema: step.new,
-            now: Timestamp.text(now),
-            newID: newID
-        )
-        let former = FormerRows(
-            db: db,
-            schema: step.new,
-            now: Timestamp.text(now),
-            newID: newID
-        )
+        let adopt = AdoptTables(db: db, schema: step.new, now: Timestamp.text(now), newID: newID)
+        let former = FormerRows(db: db, schema: step.new, now: Timestamp.text(now), newID: newID)
         for table in step.goneTables { try former.keep(table, step.old.common.difference) }
         let added = try step.addedTables.filter { try !former.capture($0) }
         for table in added { try adopt.giveTemporaryIds(table, shared: step.sharedBefore) }
@@ -177,9 +153,7 @@ struct FitSchema {
                 newID: newID
             ).take()
         }
-        for table in step.alteredTables {
-            try RenameWaiting(db: db).renewImages(of: table, step)
-        }
+        for table in step.alteredTables { try RenameWaiting(db: db).renewImages(of: table, step) }
         try UnknownValues(db: db, schema: step.new).forgetOthers()
         try hideUnfit(step)
     }
@@ -193,11 +167,7 @@ struct FitSchema {
         let check = ForeignKeyCheck(db, schema: step.new)
         let fits = try step.addedTables.allSatisfy { try check.broken(in: $0, limit: 1).isEmpty }
         guard !fits else { return }
-        try DrainCapture(db: db, schema: step.new).drain(
-            boundaries: boundaries,
-            now: now,
-            newID: newID
-        )
+        try DrainCapture(db: db, schema: step.new).drain(boundaries: boundaries, now: now, newID: newID)
         try StagingTables.clear(in: db)
         let pending = PendingChanges(db: db, schema: step.new)
         try pending.rewind()

@@ -25,11 +25,7 @@ struct OwnReferences {
         }
     }
 
-    private func settle(
-        _ table: SyncedTable,
-        _ reference: SyncedTable.Reference,
-        isOwnRow: Bool
-    ) throws {
+    private func settle(_ table: SyncedTable, _ reference: SyncedTable.Reference, isOwnRow: Bool) throws {
         guard schema.byName[reference.parent] != nil else { return }
         let columns = reference.columns.map { "c.\(SQLText.name($0))" }
         let match = zip(columns, reference.parentColumns).map { "p.\(SQLText.name($1)) = \($0)" }
@@ -39,13 +35,10 @@ struct OwnReferences {
             """
         let name = "main.\(SQLText.name(table.name)) AS c"
         switch reference.onDelete {
-        case .cascade where isOwnRow:
-            try db.execute(sql: "DELETE FROM \(name) WHERE \(dangles)")
+        case .cascade where isOwnRow: try db.execute(sql: "DELETE FROM \(name) WHERE \(dangles)")
         case .setNull, .cascade:
             let targets = reference.columns.map { "\(SQLText.name($0)) = NULL" }
-            try db.execute(
-                sql: "UPDATE \(name) SET \(targets.joined(separator: ", ")) WHERE \(dangles)"
-            )
+            try db.execute(sql: "UPDATE \(name) SET \(targets.joined(separator: ", ")) WHERE \(dangles)")
         case .noAction, .restrict, .setDefault: break
         }
     }

@@ -10,10 +10,10 @@ struct RenameWaiting {
     /// Renames columns, given by former name, in everything that waits.
     func rename(_ names: [String: String], of table: String) throws {
         let holders = [
-            ("tidemark_outbox", "attributes"), ("tidemark_outbox", "before"),
-            ("tidemark_base", "image"), ("tidemark_conflict_record", "base"),
-            ("tidemark_conflict_record", "mine"), ("tidemark_conflict_record", "theirs"),
-            ("tidemark_kept_record", "before"), ("tidemark_kept_record", "attributes"),
+            ("tidemark_outbox", "attributes"), ("tidemark_outbox", "before"), ("tidemark_base", "image"),
+            ("tidemark_conflict_record", "base"), ("tidemark_conflict_record", "mine"),
+            ("tidemark_conflict_record", "theirs"), ("tidemark_kept_record", "before"),
+            ("tidemark_kept_record", "attributes"),
         ]
         for (old, new) in names.sorted(by: { $0.key < $1.key }) {
             for (holder, member) in holders {
@@ -26,9 +26,7 @@ struct RenameWaiting {
                         UPDATE \(holder) SET \(member) = \(renamed)
                         WHERE tbl = :tbl AND json_type(\(member), :old) IS NOT NULL
                         """,
-                    arguments: [
-                        "old": "$.\"\(old)\"", "new": "$.\"\(new)\"", "tbl": table,
-                    ]
+                    arguments: ["old": "$.\"\(old)\"", "new": "$.\"\(new)\"", "tbl": table]
                 )
             }
         }
@@ -44,20 +42,13 @@ struct RenameWaiting {
 
     /// Gives images the form that the table has now: a column that both sides have only now has the
     /// zone's value there, whatever stood there before; one that only the file has the row's.
-    private func renew(
-        _ image: String,
-        of holder: String,
-        _ table: SyncedTable,
-        _ step: SchemaStep
-    ) throws {
+    private func renew(_ image: String, of holder: String, _ table: SyncedTable, _ step: SchemaStep) throws {
         let difference = step.new.difference
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
         let added = step.addedColumns.first { $0.0.name == table.name }?.1.map(\.name) ?? []
         let members = try table.valueColumns.map { column -> String in
             let wire = difference.wireNames[table.name]?[column.name] ?? column.name
-            let fill =
-                try step.new.history.fills[table.name]?[column.name]
-                ?? DefaultValue.json(column, in: db)
+            let fill = try step.new.history.fills[table.name]?[column.name] ?? DefaultValue.json(column, in: db)
             let path = SQLText.literal("$.\"\(column.name)\"")
             let value =
                 unserved.contains(column.name)
@@ -75,8 +66,7 @@ struct RenameWaiting {
         }
         let object = members.isEmpty ? "''" : members.joined(separator: " || ',' || ")
         try db.execute(
-            sql:
-                "UPDATE \(holder) SET \(image) = '{' || \(object) || '}' WHERE tbl = ? AND \(image) IS NOT NULL",
+            sql: "UPDATE \(holder) SET \(image) = '{' || \(object) || '}' WHERE tbl = ? AND \(image) IS NOT NULL",
             arguments: [table.name]
         )
     }

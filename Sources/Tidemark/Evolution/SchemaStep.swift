@@ -33,9 +33,7 @@ struct SchemaStep {
         guard let before = old.common.byName[table] else { return [] }
         let unserved = Set(old.common.difference.unservedColumns[table, default: []].map(\.name))
         let names = renames[table] ?? [:]
-        return Set(
-            before.columns.map(\.name).filter { !unserved.contains($0) }.map { names[$0] ?? $0 }
-        )
+        return Set(before.columns.map(\.name).filter { !unserved.contains($0) }.map { names[$0] ?? $0 })
     }
 
     /// Columns of the file that were renamed, by table and former name.
@@ -44,8 +42,7 @@ struct SchemaStep {
             guard let before = old.common.byName[table.name] else { return }
             let (had, has) = (Set(before.columns.map(\.name)), Set(table.columns.map(\.name)))
             let names = new.history.renames[table.name, default: [:]].filter {
-                had.contains($0.key) && !has.contains($0.key) && has.contains($0.value)
-                    && !had.contains($0.value)
+                had.contains($0.key) && !has.contains($0.key) && has.contains($0.value) && !had.contains($0.value)
             }
             if !names.isEmpty { result[table.name] = names }
         }
@@ -60,9 +57,7 @@ struct SchemaStep {
                 let aliases = new.history.renames[table, default: [:]].filter {
                     $0.value == name && !had.contains($0.key)
                 }
-                for later in [name] + aliases.keys {
-                    result[table, default: [:]][later] = former
-                }
+                for later in [name] + aliases.keys { result[table, default: [:]][later] = former }
             }
         }
     }
@@ -83,9 +78,7 @@ struct SchemaStep {
             guard old.common.byName[table.name] != nil else { return nil }
             let before = sharedBefore(table.name)
             let unserved = Set(new.difference.unservedColumns[table.name, default: []].map(\.name))
-            let columns = table.valueColumns.filter {
-                !before.contains($0.name) && !unserved.contains($0.name)
-            }
+            let columns = table.valueColumns.filter { !before.contains($0.name) && !unserved.contains($0.name) }
             return columns.isEmpty ? nil : (table, columns)
         }
     }
@@ -95,8 +88,7 @@ struct SchemaStep {
         let added = Set(addedColumns.map(\.table.name))
         return new.tables.filter { table in
             guard let before = old.common.byName[table.name] else { return false }
-            return before.columns.map(\.name) != table.columns.map(\.name)
-                || added.contains(table.name)
+            return before.columns.map(\.name) != table.columns.map(\.name) || added.contains(table.name)
         }
     }
 
@@ -104,17 +96,13 @@ struct SchemaStep {
     /// they were drained.
     var forgotten: [String] {
         let altered = Set(alteredTables.map(\.name))
-        return old.common.tables.map(\.name).filter {
-            altered.contains($0) || new.byName[$0] == nil
-        }
+        return old.common.tables.map(\.name).filter { altered.contains($0) || new.byName[$0] == nil }
     }
 
     /// Whether the file has dropped something that the zone has: its values are not here any more.
     var hasLost: Bool {
         guard !isFirst else { return false }
-        if new.difference.unknownTables.contains(where: { old.common.byName[$0.name] != nil }) {
-            return true
-        }
+        if new.difference.unknownTables.contains(where: { old.common.byName[$0.name] != nil }) { return true }
         return new.difference.unknownColumns.contains { table, columns in
             guard let before = old.common.byName[table] else { return false }
             let known = Set(before.columns.map(\.name))

@@ -62,10 +62,7 @@ struct TakeColumns {
                     LEFT JOIN tidemark_unknown AS u ON u.tbl = :table AND u.key = t.key AND u.col = :wire
                 ) WHERE tidemark_key(theirs) IS NOT tidemark_key(mine)
                 """,
-            arguments: [
-                "column": column.name, "wire": wire, "fill": fill, "standard": standard,
-                "table": table.name,
-            ]
+            arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name]
         )
     }
 
@@ -123,20 +120,12 @@ enum Taken {
     }
 
     static func has(_ kinds: String, in db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE kind IN (\(kinds)))"
-        ) ?? false
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE kind IN (\(kinds)))")
+            ?? false
     }
 
     /// Stages the zone's values of some kinds.
-    static func stage(
-        _ operation: String,
-        _ table: SyncedTable,
-        kinds: String,
-        ord: Int,
-        in db: Database
-    ) throws {
+    static func stage(_ operation: String, _ table: SyncedTable, kinds: String, ord: Int, in db: Database) throws {
         try StagedImages.stage(
             """
             SELECT DISTINCT \(SQLText.literal(table.name)) AS tbl, key, '\(operation)' AS operation,

@@ -96,17 +96,13 @@ struct UnknownValues {
     // MARK: Lists
 
     private var columns: String {
-        let known = schema.difference.unknownColumns.sorted { $0.key < $1.key }.flatMap {
-            table,
-            columns in
+        let known = schema.difference.unknownColumns.sorted { $0.key < $1.key }.flatMap { table, columns in
             columns.map { (table, $0.name) }
         }
-        let others = schema.difference.unknownTables.flatMap { table in
-            table.valueColumns.map { (table.name, $0.name) }
+        let others = schema.difference.unknownTables.flatMap { table in table.valueColumns.map { (table.name, $0.name) }
         }
         let rows = (known + others).map { "(\(SQLText.literal($0)), \(SQLText.literal($1)))" }
-        return rows.isEmpty
-            ? "SELECT NULL, NULL WHERE false" : "VALUES \(rows.joined(separator: ", "))"
+        return rows.isEmpty ? "SELECT NULL, NULL WHERE false" : "VALUES \(rows.joined(separator: ", "))"
     }
 
     private var tables: String {

@@ -18,9 +18,7 @@ struct ConfirmedRows {
     ///
     /// One that was taken with other columns says nothing, and so does any while this file's tables
     /// are others than the zone's, or hold rows that a migration wrote and nobody has looked at.
-    var expected: Fingerprint? {
-        isComparable && file.fingerprintShape == shape ? file.fingerprint : nil
-    }
+    var expected: Fingerprint? { isComparable && file.fingerprintShape == shape ? file.fingerprint : nil }
 
     /// Whether the rows here can have the fingerprint of the server's.
     var isComparable: Bool { file.tables.isZones && file.rebuilt == nil }
@@ -30,9 +28,7 @@ struct ConfirmedRows {
     /// Everything captured must have been drained; nil while a waiting edit remembers a record with
     /// other columns than the table has now.
     func computed() throws -> Fingerprint? {
-        guard isComparable, try file.fingerprintShape == shape || !hasWaitingRecords else {
-            return nil
-        }
+        guard isComparable, try file.fingerprintShape == shape || !hasWaitingRecords else { return nil }
         let rows = RowFingerprints(db, schema: file.schema)
         return try rows.all() - rows.pending()
     }
@@ -94,9 +90,7 @@ struct ConfirmedRows {
     }
 
     /// Has the next sync look at all rows, since some were found to be wrong.
-    func requireCheck() throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET checked = NULL").execute()
-    }
+    func requireCheck() throws { try db.cachedStatement(sql: "UPDATE tidemark_device SET checked = NULL").execute() }
 
     // MARK: Private
 
@@ -104,9 +98,7 @@ struct ConfirmedRows {
 
     private var hasWaitingRecords: Bool {
         get throws {
-            try Bool.fetchOne(
-                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_base)")
-            ) ?? false
+            try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_base)")) ?? false
         }
     }
 

@@ -11,9 +11,7 @@ struct MapIdentities {
     let schema: SyncSchema
 
     /// The tables that know records by key; the last is put aside while an answer is applied.
-    static let holders = [
-        "tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held",
-    ]
+    static let holders = ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held"]
 
     /// A record's new id.
     struct Assigned {
@@ -23,9 +21,7 @@ struct MapIdentities {
     }
 
     /// Takes the ids of accepted change sets, given by the numbers under which they are staged.
-    func map(_ ords: [Int]) throws -> [SyncEvent] {
-        try rewriteAll(assign(ords))
-    }
+    func map(_ ords: [Int]) throws -> [SyncEvent] { try rewriteAll(assign(ords)) }
 
     /// Fills `temp.tidemark_assigned` with the new ids that accepted change sets brought, given by
     /// the numbers under which these are staged.
@@ -45,15 +41,10 @@ struct MapIdentities {
                         AND t.kind = 'integer' ORDER BY s.rec)
                 """
         ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
-        return try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
-        ).map {
-            try Assigned(
-                table: $0.value("tbl"),
-                temporary: $0.value("temporary"),
-                permanent: $0.value("permanent")
-            )
-        }
+        return try Row.fetchAll(db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"))
+            .map {
+                try Assigned(table: $0.value("tbl"), temporary: $0.value("temporary"), permanent: $0.value("permanent"))
+            }
     }
 
     /// Notes the assigned ids, and puts them wherever something waits or is parked.
@@ -84,9 +75,7 @@ struct MapIdentities {
 
     /// Puts the ids that `temp.tidemark_assigned` lists in the place of the old ones, wherever
     /// something waits or is parked.
-    func rewrite() throws {
-        try rewriteAssigned(in: Self.holders)
-    }
+    func rewrite() throws { try rewriteAssigned(in: Self.holders) }
 
     /// Puts the new ids of `temp.tidemark_assigned` wherever these tables have the old ones: in
     /// keys and in references.
@@ -133,8 +122,8 @@ struct MapIdentities {
             for reference in table.references where reference.columns.count == 1 {
                 let column = reference.columns[0]
                 let isOwn = schema.byName[table.name] == nil || own?.contains(column) == true
-                guard isOwn, let parent = schema.byName[reference.parent],
-                    parent.keyKind == .integer, reference.parentColumns == parent.key
+                guard isOwn, let parent = schema.byName[reference.parent], parent.keyKind == .integer,
+                    reference.parentColumns == parent.key
                 else { continue }
                 try db.execute(
                     sql: """
@@ -151,13 +140,9 @@ struct MapIdentities {
         }
     }
 
-    private func rewrite(
-        _ member: String,
-        path: String,
-        _ parent: String,
-        _ table: SyncedTable,
-        in holder: String
-    ) throws {
+    private func rewrite(_ member: String, path: String, _ parent: String, _ table: SyncedTable, in holder: String)
+        throws
+    {
         try db.cachedStatement(
             sql: """
                 UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, m.permanent)

@@ -15,9 +15,7 @@ struct RenameRows {
     ///
     /// - Throws: `DatabaseError` when an id is another row's already.
     func run() throws {
-        let parents = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_assigned")
-        )
+        let parents = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_assigned"))
         guard !parents.isEmpty else { return }
         for table in schema.tables { try renameReferences(of: table, to: parents) }
         for table in schema.tables where parents.contains(table.name) { try renameKeys(of: table) }

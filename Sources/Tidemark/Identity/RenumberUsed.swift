@@ -26,8 +26,9 @@ struct RenumberUsed {
                     ORDER BY o.seq, o.tbl, length(o.key), o.key
                     """
             )
-        ).map { (table: try $0.value("tbl") as String, key: try $0.value("key") as String) }
-            .filter { schema.byName[$0.table]?.keyKind == .integer }
+        ).map { (table: try $0.value("tbl") as String, key: try $0.value("key") as String) }.filter {
+            schema.byName[$0.table]?.keyKind == .integer
+        }
         guard !used.isEmpty else { return }
         try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
         for name in Set(used.map(\.table)).sorted() { try skipUsed(name) }

@@ -37,9 +37,7 @@ struct RespellKeys {
         for holder in MapIdentities.holders { try rewriteKeys(in: holder) }
         for table in schema.tables {
             for (column, parent) in references(of: table) {
-                for holder in MapIdentities.holders {
-                    try rewrite(column, of: table, to: parent, in: holder)
-                }
+                for holder in MapIdentities.holders { try rewrite(column, of: table, to: parent, in: holder) }
             }
         }
         try rewriteOwnReferences()
@@ -73,12 +71,7 @@ struct RespellKeys {
         }
     }
 
-    private func rewrite(
-        _ column: String,
-        of table: SyncedTable,
-        to parent: String,
-        in holder: String
-    ) throws {
+    private func rewrite(_ column: String, of table: SyncedTable, to parent: String, in holder: String) throws {
         var members = (MapIdentities.images[holder] ?? []).map { ($0, "$.\"\(column)\"") }
         if let position = table.key.firstIndex(of: column) {
             members = [("key", table.key.count > 1 ? "$[\(position)]" : "$")]

@@ -12,20 +12,14 @@ public enum TemporaryIDs {
     ///
     /// - Throws: `DatabaseError` when the file has no sync engine's tables.
     public static func next(_ db: Database) throws -> Int64 {
-        try Int64.fetchOne(
-            db.cachedStatement(
-                sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1"
-            )
-        ) ?? -1
+        try Int64.fetchOne(db.cachedStatement(sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1"))
+            ?? -1
     }
 
     /// The permanent id that a temporary one became, or nil while the server has not answered.
-    public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64?
-    {
+    public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?"
-            ),
+            db.cachedStatement(sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?"),
             arguments: [table, id]
         )
     }
@@ -58,9 +52,7 @@ public protocol SyncedRecord: MutablePersistableRecord {
 
 extension SyncedRecord {
     /// Gives the record a temporary id when it has none.
-    public mutating func willInsert(_ db: Database) throws {
-        if id == nil { id = try TemporaryIDs.next(db) }
-    }
+    public mutating func willInsert(_ db: Database) throws { if id == nil { id = try TemporaryIDs.next(db) } }
 }
 
 extension SyncedRecord {
@@ -81,8 +73,7 @@ extension SyncedRecord {
     /// Deletes the record, also when it still has its temporary id.
     ///
     /// - Returns: Whether there was one.
-    @discardableResult
-    public mutating func deleteResolved(_ db: Database) throws -> Bool {
+    @discardableResult public mutating func deleteResolved(_ db: Database) throws -> Bool {
         try resolveID(db)
         return try delete(db)
     }

@@ -13,9 +13,7 @@ enum AutoincrementSQL {
     /// The statement to use on a device.
     static func rewritten(_ table: SyncedTable) throws -> String {
         guard table.keyKind == .integer, !table.isAutoincrement else { return table.sql }
-        for candidate in candidates(table) {
-            if try isSameTable(candidate, as: table) { return candidate }
-        }
+        for candidate in candidates(table) { if try isSameTable(candidate, as: table) { return candidate } }
         return table.sql
     }
 
@@ -29,23 +27,14 @@ enum AutoincrementSQL {
         ]
         return patterns.sorted { $0.key < $1.key }.compactMap { pattern, template in
             guard let expression = cached(pattern),
-                let match = expression.firstMatch(
-                    in: table.sql,
-                    range: NSRange(table.sql.startIndex..., in: table.sql)
-                )
+                let match = expression.firstMatch(in: table.sql, range: NSRange(table.sql.startIndex..., in: table.sql))
             else { return nil }
-            return expression.stringByReplacingMatches(
-                in: table.sql,
-                range: match.range,
-                withTemplate: template
-            )
+            return expression.stringByReplacingMatches(in: table.sql, range: match.range, withTemplate: template)
         }
     }
 
     private static func cached(_ pattern: String) -> NSRegularExpression? {
-        do {
-            return try NSRegularExpression(pattern: pattern, options: .caseInsensitive)
-        } catch {
+        do { return try NSRegularExpression(pattern: pattern, options: .caseInsensitive) } catch {
             // A key's name that makes no pattern: the table keeps its statement.
             return nil
         }
@@ -64,8 +53,8 @@ enum AutoincrementSQL {
             }
             guard let made = try SchemaIntrospection(db).tables.first else { return false }
             return made.isAutoincrement && made.name == table.name && made.columns == table.columns
-                && made.key == table.key && made.keyKind == table.keyKind
-                && made.uniques == table.uniques && made.references.count == table.references.count
+                && made.key == table.key && made.keyKind == table.keyKind && made.uniques == table.uniques
+                && made.references.count == table.references.count
         }
     }
 }

@@ -53,9 +53,7 @@ struct DamagedFile {
                         """
                 )
                 readable.insert(table)
-            } catch let error as DatabaseError
-                where [.SQLITE_CORRUPT, .SQLITE_ERROR].contains(error.resultCode)
-            {
+            } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_ERROR].contains(error.resultCode) {
                 // The caller says that it is lost, where that matters.
                 continue
             }
@@ -63,14 +61,10 @@ struct DamagedFile {
         return readable
     }
 
-    private func attach() throws {
-        try db.execute(sql: "ATTACH ? AS damaged", arguments: [path])
-    }
+    private func attach() throws { try db.execute(sql: "ATTACH ? AS damaged", arguments: [path]) }
 
     private func detach() {
-        do {
-            try db.execute(sql: "DETACH damaged")
-        } catch {
+        do { try db.execute(sql: "DETACH damaged") } catch {
             // The connection is closed when the new file is made, or given up.
             return
         }

@@ -51,16 +51,8 @@ struct JudgeAfterReset {
         return events
     }
 
-    private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String)
-        -> Conflict.Reason
-    {
-        Conflict.Reason(
-            table: table.name,
-            key: key,
-            columns: [],
-            rule: rule.rawValue,
-            message: cause
-        )
+    private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String) -> Conflict.Reason {
+        Conflict.Reason(table: table.name, key: key, columns: [], rule: rule.rawValue, message: cause)
     }
 
     /// Whether all that waits for a record has been done to it already.
@@ -75,12 +67,8 @@ struct JudgeAfterReset {
         )
         guard let last = changes.last else { return true }
         let current: String? = try row.value("current")
-        if try last.value("operation") as String == Operation.delete.rawValue {
-            return current == nil
-        }
-        guard let current,
-            try !changes.contains(where: { try $0.value("operation") as String == "delete" })
-        else {
+        if try last.value("operation") as String == Operation.delete.rawValue { return current == nil }
+        guard let current, try !changes.contains(where: { try $0.value("operation") as String == "delete" }) else {
             return false
         }
         var wanted = current
@@ -102,8 +90,7 @@ struct JudgeAfterReset {
     private func removeEmpty() throws {
         let empty = try String.fetchAll(
             db,
-            sql:
-                "SELECT id FROM tidemark_changeset WHERE seq NOT IN (SELECT seq FROM tidemark_outbox)"
+            sql: "SELECT id FROM tidemark_changeset WHERE seq NOT IN (SELECT seq FROM tidemark_outbox)"
         )
         for id in empty { try Outbox.remove(id, in: db) }
     }
@@ -128,11 +115,8 @@ struct JudgeAfterReset {
     }
 
     private func isWaiting(_ id: String) throws -> Bool {
-        try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)",
-            arguments: [id]
-        ) ?? false
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)", arguments: [id])
+            ?? false
     }
 
     /// Fills in, for a parked change set, the records as they are now.

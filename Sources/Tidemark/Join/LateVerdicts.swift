@@ -49,9 +49,7 @@ struct LateVerdicts {
                 in: db
             )
             try staging.stage(changeSets: staging.outline)
-        } catch let error as TidemarkError {
-            throw AnswerCheck.inapplicable(error.message, place: error.place)
-        }
+        } catch let error as TidemarkError { throw AnswerCheck.inapplicable(error.message, place: error.place) }
         try AnswerCheck(db: db, schema: schema, requested: header.revision, sent: []).ownSets()
     }
 
@@ -74,9 +72,7 @@ struct LateVerdicts {
             let ord = try verdict.value("ord") as Int
             let id = try verdict.value("id") as String
             events += try overruled.keep(fromSet: ord, id: id)
-            if !recall.asSent.contains(id) {
-                events += try parking.keepMissing(id: id, ord: ord, in: schema)
-            }
+            if !recall.asSent.contains(id) { events += try parking.keepMissing(id: id, ord: ord, in: schema) }
             try Outbox.remove(id, in: db)
         }
         return events

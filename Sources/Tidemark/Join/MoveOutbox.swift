@@ -45,21 +45,12 @@ struct MoveOutbox {
             now: now
         ).park()
         try offer.takeBack()
-        try db.execute(
-            sql: "UPDATE tidemark_changeset SET wire = NULL, epoch = ?",
-            arguments: [header.epoch]
-        )
+        try db.execute(sql: "UPDATE tidemark_changeset SET wire = NULL, epoch = ?", arguments: [header.epoch])
         try WireText.forgetRest(in: db)
         try db.execute(sql: "UPDATE tidemark_outbox SET base = ?", arguments: [header.revision])
         // What has its verdict is in the rows that the others are based on now.
-        try db.execute(
-            sql: "DELETE FROM tidemark_after WHERE id NOT IN (SELECT id FROM tidemark_changeset)"
-        )
-        events += try OverruledValues(db: db, now: now).keep(
-            notes: recall.overruled,
-            after: notesTaken,
-            newID: newID
-        )
+        try db.execute(sql: "DELETE FROM tidemark_after WHERE id NOT IN (SELECT id FROM tidemark_changeset)")
+        events += try OverruledValues(db: db, now: now).keep(notes: recall.overruled, after: notesTaken, newID: newID)
         try Laps.renew(device: newID(), in: db)
         return [.historyChanged(epoch: header.epoch, offeredAgain: offered.count)] + events
     }

@@ -36,8 +36,7 @@ struct OfferAgain {
     func forgotten(_ recall: Recall) throws -> [String] {
         if planted(PlantedBug.forgetsToOfferAgain) { return [] }
         return try String.fetchAll(db, sql: "SELECT id FROM tidemark_kept ORDER BY number").filter {
-            !recall.known.contains($0)
-                && !recall.known.contains(KeptChangeSets.idOfferedAgain($0))
+            !recall.known.contains($0) && !recall.known.contains(KeptChangeSets.idOfferedAgain($0))
         }
     }
 
@@ -53,8 +52,7 @@ struct OfferAgain {
                 DELETE FROM temp.tidemark_offered;
                 """
         )
-        let firstWaiting =
-            try Int64.fetchOne(db, sql: "SELECT min(seq) FROM tidemark_changeset") ?? 1
+        let firstWaiting = try Int64.fetchOne(db, sql: "SELECT min(seq) FROM tidemark_changeset") ?? 1
         let sets = forgotten.enumerated().map { index, id in
             (id: id, seq: firstWaiting - Int64(forgotten.count - index))
         }
@@ -129,9 +127,7 @@ struct OfferAgain {
         for row in made {
             try db.execute(
                 sql: "INSERT INTO temp.tidemark_assigned VALUES (?, CAST(? AS INTEGER), ?)",
-                arguments: try [
-                    row.value("tbl") as String, row.value("key") as String, TemporaryIDs.next(db),
-                ]
+                arguments: try [row.value("tbl") as String, row.value("key") as String, TemporaryIDs.next(db)]
             )
         }
         try db.execute(
@@ -146,35 +142,27 @@ struct OfferAgain {
     // MARK: Judging
 
     private func judge(_ seq: Int64) throws -> [SyncEvent] {
-        let id = try String.fetchOne(
-            db,
-            sql: "SELECT id FROM tidemark_changeset WHERE seq = ?",
-            arguments: [seq]
-        )
+        let id = try String.fetchOne(db, sql: "SELECT id FROM tidemark_changeset WHERE seq = ?", arguments: [seq])
         // It may have been parked with one that it depends on.
         guard let id else { return [] }
         var reasons: [Conflict.Reason] = []
         for table in schema.tables {
             for row in try records(of: table, seq) {
                 switch try outcome(of: row) {
-                case .offered:
-                    try remember(row, table)
+                case .offered: try remember(row, table)
                 case .done:
                     try db.execute(
                         sql: "DELETE FROM tidemark_outbox WHERE seq = ? AND tbl = ? AND key = ?",
                         arguments: try [seq, table.name, row.value("key") as String]
                     )
-                case .conflict(let rule):
-                    try reasons.append(reason(rule, table, row.value("key")))
+                case .conflict(let rule): try reasons.append(reason(rule, table, row.value("key")))
                 }
             }
         }
         guard reasons.isEmpty else {
             let list = reasons.map(\.json).joined(separator: ",")
             let events = try ParkConflict(db: db, now: now).parkUnsent([id: "[\(list)]"])
-            for case .conflict(let id) in events {
-                try JudgeAfterReset.showTheirs(id, schema: schema, in: db)
-            }
+            for case .conflict(let id) in events { try JudgeAfterReset.showTheirs(id, schema: schema, in: db) }
             return events
         }
         try show(seq)
@@ -236,9 +224,7 @@ struct OfferAgain {
         return try Images.merged(current, before, in: db) == current
     }
 
-    private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String)
-        -> Conflict.Reason
-    {
+    private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String) -> Conflict.Reason {
         Conflict.Reason(
             table: table.name,
             key: key,
@@ -251,9 +237,7 @@ struct OfferAgain {
     private func remember(_ row: Row, _ table: SyncedTable) throws {
         try db.execute(
             sql: "INSERT OR IGNORE INTO temp.tidemark_offered VALUES (?, ?, ?)",
-            arguments: try [
-                table.name, row.value("key") as String, row.value("current") as String?,
-            ]
+            arguments: try [table.name, row.value("key") as String, row.value("current") as String?]
         )
     }
 
@@ -274,8 +258,6 @@ struct OfferAgain {
                 try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: ord)
                 return .commit
             }
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            return
-        }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT { return }
     }
 }

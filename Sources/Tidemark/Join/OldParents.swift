@@ -73,9 +73,9 @@ struct OldParents {
     /// The columns that refer to a table's ids and are no part of a key.
     private func referencing(_ parent: SyncedTable) -> [(SyncedTable, String)] {
         schema.tables.flatMap { table in
-            Catalog.integerReferences(of: table, in: schema)
-                .filter { $0.parent == parent.name && !table.key.contains($0.column) }
-                .map { (table, $0.column) }
+            Catalog.integerReferences(of: table, in: schema).filter {
+                $0.parent == parent.name && !table.key.contains($0.column)
+            }.map { (table, $0.column) }
         }
     }
 }

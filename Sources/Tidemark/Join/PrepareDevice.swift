@@ -33,20 +33,14 @@ package struct PrepareDevice {
         }
         if try db.tableExists("tidemark_device") {
             try db.execute(sql: DeviceTables.sql)
-            try db.execute(
-                sql: "UPDATE tidemark_device SET server = ?, zone = ?",
-                arguments: [server, zone]
-            )
+            try db.execute(sql: "UPDATE tidemark_device SET server = ?, zone = ?", arguments: [server, zone])
             try Self.giveIdentity(newID, in: db)
         } else {
             try Self.refuseRows(try SchemaIntrospection(db).validated().tables, in: db)
             try DeviceFile.enrol(device: newID(), server: server, zone: zone, in: db)
         }
         if !renames.isEmpty {
-            try db.execute(
-                sql: "UPDATE tidemark_device SET renames = ?",
-                arguments: [try Renames.encode(renames)]
-            )
+            try db.execute(sql: "UPDATE tidemark_device SET renames = ?", arguments: [try Renames.encode(renames)])
         }
         try independent?.declare(in: db)
         let fit = FitSchema(db: db, now: now, newID: newID)
@@ -61,25 +55,18 @@ package struct PrepareDevice {
     /// Makes a file that is nobody's a device.
     private static func giveIdentity(_ newID: () -> UUID, in db: Database) throws {
         guard try DeviceFile(db).device.isEmpty else { return }
-        try db.execute(
-            sql: "UPDATE tidemark_device SET device = ?",
-            arguments: [newID().uuidString.lowercased()]
-        )
+        try db.execute(sql: "UPDATE tidemark_device SET device = ?", arguments: [newID().uuidString.lowercased()])
     }
 
     /// Rows from before the first sync have ids that may mean other records on the server.
     static func refuseRows(_ tables: [SyncedTable], in db: Database) throws {
         for table in tables {
-            let hasRows = try Bool.fetchOne(
-                db,
-                sql: "SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)))"
-            )
+            let hasRows = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)))")
             guard hasRows == true else { continue }
             throw TidemarkError(
                 .unusableFile,
                 "The table already has rows, from before this file was ever synced.",
-                fix:
-                    "Serve this file instead (`tidemark serve FILE`), or make the engine before the first rows.",
+                fix: "Serve this file instead (`tidemark serve FILE`), or make the engine before the first rows.",
                 place: .init(table: table.name)
             )
         }

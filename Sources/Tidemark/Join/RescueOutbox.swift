@@ -19,9 +19,7 @@ struct RescueOutbox {
     let newID: () -> UUID
     var limits = Limits.standard
 
-    private static let outbox = [
-        "tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after",
-    ]
+    private static let outbox = ["tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after"]
     private static let conflicts = ["tidemark_conflict", "tidemark_conflict_record"]
     /// What can be done without.
     private static let optional = ["tidemark_idmap", "sqlite_sequence", "tidemark_temporary"]
@@ -79,11 +77,7 @@ struct RescueOutbox {
         let content = RescuedContent(db: db)
         try content.check(schema: file.schema)
         let epoch = try RescuedIdentity(db: db).take(counters: readable)
-        try DrainCapture(db: db, schema: file.schema).drain(
-            boundaries: [],
-            now: now,
-            newID: newID
-        )
+        try DrainCapture(db: db, schema: file.schema).drain(boundaries: [], now: now, newID: newID)
         try content.nameBases()
         // In another history what waits is judged with the next sync, which first asks the server
         // what it knows of it; until then its bases stay those of the old history.
@@ -109,10 +103,7 @@ struct RescueOutbox {
             let name = SQLText.name(table)
             let list = SQLText.names(shared)
             try db.execute(sql: "DELETE FROM main.\(name)")
-            try db.execute(
-                sql:
-                    "INSERT INTO main.\(name) (\(list)) SELECT \(list) FROM damaged.\(name) NOT INDEXED"
-            )
+            try db.execute(sql: "INSERT INTO main.\(name) (\(list)) SELECT \(list) FROM damaged.\(name) NOT INDEXED")
         }
     }
 
@@ -132,18 +123,11 @@ struct RescueOutbox {
     }
 
     private func columns(of table: String, in file: String) throws -> [String] {
-        try String.fetchAll(
-            db,
-            sql: "SELECT name FROM pragma_table_info(?, ?)",
-            arguments: [table, file]
-        )
+        try String.fetchAll(db, sql: "SELECT name FROM pragma_table_info(?, ?)", arguments: [table, file])
     }
 
-    private static func typing<Result>(_ what: String, _ work: () throws -> Result) throws -> Result
-    {
-        do {
-            return try work()
-        } catch let error as DatabaseError where error.isAboutContent {
+    private static func typing<Result>(_ what: String, _ work: () throws -> Result) throws -> Result {
+        do { return try work() } catch let error as DatabaseError where error.isAboutContent {
             throw RescuedContent.damaged(what, because: error.message)
         } catch let error where error is RowDecodingError || error is DecodingError {
             throw RescuedContent.damaged(what)
@@ -154,7 +138,6 @@ struct RescueOutbox {
 extension DatabaseError {
     /// Whether the content of a file is the matter: damaged, or without what a device's file has.
     fileprivate var isAboutContent: Bool {
-        [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH]
-            .contains(resultCode)
+        [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH].contains(resultCode)
     }
 }

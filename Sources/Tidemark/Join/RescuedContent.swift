@@ -12,8 +12,7 @@ struct RescuedContent {
         TidemarkError(
             .fileDamaged,
             "What waits in the file cannot be read either: \(what)\(reason.map { " (\($0))" } ?? "").",
-            fix:
-                "Keep the file. RECOVERY.md says under \"A device's file is damaged\" what else can be tried."
+            fix: "Keep the file. RECOVERY.md says under \"A device's file is damaged\" what else can be tried."
         )
     }
 
@@ -34,14 +33,8 @@ struct RescuedContent {
             "a record of a change set that is lost",
             "SELECT tbl || ' ' || key FROM tidemark_outbox WHERE seq \(orphans)"
         )
-        try refuse(
-            "a piece of a change set that is lost",
-            "SELECT number FROM tidemark_wire_rest WHERE seq \(orphans)"
-        )
-        try refuse(
-            "an id",
-            "SELECT id FROM tidemark_changeset WHERE NOT \(Self.isID("id"))"
-        )
+        try refuse("a piece of a change set that is lost", "SELECT number FROM tidemark_wire_rest WHERE seq \(orphans)")
+        try refuse("an id", "SELECT id FROM tidemark_changeset WHERE NOT \(Self.isID("id"))")
         try refuse(
             "a change set as it was sent",
             """
@@ -137,9 +130,7 @@ extension RescuedContent {
     /// A damaged character may have made the request no JSON, which no server takes.
     private func checkForm(of body: [UInt8], _ limits: Limits) throws {
         let text = String(decoding: body, as: UTF8.self)
-        do {
-            _ = try JSONScan(body, limits: limits)
-        } catch {
+        do { _ = try JSONScan(body, limits: limits) } catch {
             throw Self.damaged("the text of what is sent", because: error.message)
         }
         let isJSON = try Bool.fetchOne(db, sql: "SELECT json_valid(?)", arguments: [text])

@@ -19,26 +19,19 @@ enum SnapshotCheck {
     /// error that says so.
     ///
     /// `isOwnFileSound` tells whether damage that is found is the snapshot's.
-    static func blaming<Result>(
-        isOwnFileSound: () throws -> Bool = { true },
-        _ body: () throws -> Result
-    ) throws -> Result {
-        do {
-            return try body()
-        } catch let error as DatabaseError {
+    static func blaming<Result>(isOwnFileSound: () throws -> Bool = { true }, _ body: () throws -> Result) throws
+        -> Result
+    {
+        do { return try body() } catch let error as DatabaseError {
             switch error.resultCode {
             case .SQLITE_CORRUPT, .SQLITE_NOTADB:
                 guard try isOwnFileSound() else { throw error }
                 throw unusable("it is damaged.")
-            case .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_ERROR, .SQLITE_MISUSE,
-                .SQLITE_TOOBIG,
-                .SQLITE_INTERRUPT:
+            case .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_ERROR, .SQLITE_MISUSE, .SQLITE_TOOBIG, .SQLITE_INTERRUPT:
                 throw unusable("\(error.message ?? "it does not fit the tables").")
             default: throw error
             }
-        } catch is UnsyncableSchema {
-            throw unusable("its tables are none that can be synced.")
-        }
+        } catch is UnsyncableSchema { throw unusable("its tables are none that can be synced.") }
     }
 
     /// Refuses everything that is more than plain tables: reading it could run something.
@@ -70,13 +63,8 @@ enum SnapshotCheck {
         for table in schema.tables {
             try ids(of: table, in: "main", db)
             guard !table.references.isEmpty else { continue }
-            let broken = try Row.fetchOne(
-                db,
-                sql: "PRAGMA foreign_key_check(\(SQLText.name(table.name)))"
-            )
-            guard broken == nil else {
-                throw unusable("a record refers to one that is not there.", table: table.name)
-            }
+            let broken = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check(\(SQLText.name(table.name)))")
+            guard broken == nil else { throw unusable("a record refers to one that is not there.", table: table.name) }
         }
     }
 
@@ -93,8 +81,6 @@ enum SnapshotCheck {
                         WHERE \(key) > \(TemporaryID.permanentMax))
                 """
         )
-        guard isTemporary != true else {
-            throw unusable("a record has an id that no server gives.", table: table.name)
-        }
+        guard isTemporary != true else { throw unusable("a record has an id that no server gives.", table: table.name) }
     }
 }

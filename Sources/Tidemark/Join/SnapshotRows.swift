@@ -7,12 +7,9 @@ enum SnapshotRows {
     /// Copies all that it has of a table: the columns that the file's table has too.
     ///
     /// - Returns: How many rows that were.
-    @discardableResult
-    static func copy(
-        _ table: SyncedTable,
-        _ difference: SchemaDifference,
-        in db: Database
-    ) throws -> Int {
+    @discardableResult static func copy(_ table: SyncedTable, _ difference: SchemaDifference, in db: Database) throws
+        -> Int
+    {
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
         let own = table.columns.map(\.name).filter { !unserved.contains($0) }
         let names = difference.wireNames[table.name, default: [:]]
@@ -21,10 +18,7 @@ enum SnapshotRows {
         let wire = SQLText.names(own.map { names[$0] ?? $0 })
         // LIMIT -1 keeps SQLite from its bulk transfer, which skips the bookkeeping of deferred
         // references.
-        try db.execute(
-            sql:
-                "INSERT INTO main.\(name) (\(columns)) SELECT \(wire) FROM snapshot.\(name) LIMIT -1"
-        )
+        try db.execute(sql: "INSERT INTO main.\(name) (\(columns)) SELECT \(wire) FROM snapshot.\(name) LIMIT -1")
         return db.changesCount
     }
 }

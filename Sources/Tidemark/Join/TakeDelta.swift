@@ -40,24 +40,13 @@ struct TakeDelta {
         else { return Applied(revision: file.revision, isStale: true) }
         let schema = file.schema
         try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema).drain(
-            boundaries: boundaries,
-            now: now,
-            newID: newID
-        )
+        try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
         let records = try stage(schema)
         var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             try pending.rewind()
-            if let deletion = try MassDeletion.staged(
-                as: Self.gone,
-                schema,
-                limits: limits,
-                in: db
-            ) {
-                throw deletion
-            }
+            if let deletion = try MassDeletion.staged(as: Self.gone, schema, limits: limits, in: db) { throw deletion }
             try replace(file, expecting: expected)
             if let recall {
                 events += try LateVerdicts(
@@ -78,10 +67,7 @@ struct TakeDelta {
         try DeviceFile.noteContact(now, in: db)
         return Applied(
             revision: header.revision,
-            hasPending: try Bool.fetchOne(
-                db,
-                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)"
-            ) ?? false,
+            hasPending: try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false,
             events: [.remoteChanges(revision: header.revision, records: records)] + events
         )
     }
@@ -116,24 +102,17 @@ struct TakeDelta {
     /// Replaces the staged records, and checks that the tables are the server's then.
     private func replace(_ file: DeviceFile, expecting expected: Fingerprint) throws {
         let rows = RowFingerprints(db, schema: file.schema)
-        let staged = {
-            try rows.records(stagedAs: Self.present) + rows.records(stagedAs: Self.gone)
-        }
+        let staged = { try rows.records(stagedAs: Self.present) + rows.records(stagedAs: Self.gone) }
         let others = try expected - staged()
         for table in file.schema.tables {
             let name = SQLText.name(table.name)
             let key = SQLText.names(table.key)
             let left = table.key.count == 1 ? key : "(\(key))"
-            try db.execute(
-                sql:
-                    "DELETE FROM main.\(name) WHERE \(left) IN (SELECT \(key) FROM snapshot.\(name))"
-            )
+            try db.execute(sql: "DELETE FROM main.\(name) WHERE \(left) IN (SELECT \(key) FROM snapshot.\(name))")
         }
         let writer = RecordWriter(db, schema: file.schema, existing: .overwrite)
         try writer.write(ord: Self.gone)
-        for table in file.schema.tables {
-            try SnapshotRows.copy(table, file.schema.difference, in: db)
-        }
+        for table in file.schema.tables { try SnapshotRows.copy(table, file.schema.difference, in: db) }
         let mine = try others + staged()
         guard header.fingerprint == nil || header.fingerprint == mine.hex else {
             throw TidemarkError(

@@ -60,9 +60,7 @@ package struct TakeSnapshot {
                     applied.isStale = true
                     return
                 }
-                applied =
-                    try header.since.map { try takeDelta(header, since: $0) }
-                    ?? replaceRows(header)
+                applied = try header.since.map { try takeDelta(header, since: $0) } ?? replaceRows(header)
             }
             return applied
         }
@@ -70,26 +68,18 @@ package struct TakeSnapshot {
 
     /// Makes the zone's tables in a new file and fills them: rows first, then indexes and triggers,
     /// which is the fast order.
-    @discardableResult
-    package func join(device: UUID, server: String, zone: String) throws -> Applied {
+    @discardableResult package func join(device: UUID, server: String, zone: String) throws -> Applied {
         try attached(zone: zone) { header in
             guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
             let schema = try SchemaText.decode(header.schema)
             var applied = Applied()
             try Transaction.withoutForeignKeys(db) {
-                for table in schema.tables {
-                    try db.execute(sql: AutoincrementSQL.rewritten(table))
-                }
+                for table in schema.tables { try db.execute(sql: AutoincrementSQL.rewritten(table)) }
                 try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
-                try db.execute(
-                    sql: "UPDATE tidemark_device SET schema = ?",
-                    arguments: [header.schema]
-                )
+                try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
                 let local = try SchemaIntrospection(db).validated(policies: schema.policies)
                 var records = 0
-                for table in local.tables {
-                    records += try SnapshotRows.copy(table, local.difference, in: db)
-                }
+                for table in local.tables { records += try SnapshotRows.copy(table, local.difference, in: db) }
                 try SnapshotCheck.rows(of: local, in: db)
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
                 try DeviceTables.reserveIds(local, in: db)
@@ -117,16 +107,9 @@ package struct TakeSnapshot {
                 try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
                 let file = try DeviceFile(db)
                 try EngineConnection.prepare(db, schema: file.schema)
-                try DrainCapture(db: db, schema: file.schema).drain(
-                    boundaries: boundaries,
-                    now: now,
-                    newID: newID
-                )
+                try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
                 // What waits hides what it was written over: then the next sync compares.
-                let isQuiet = try Bool.fetchOne(
-                    db,
-                    sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)"
-                )
+                let isQuiet = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)")
                 guard isQuiet == true, header.since == nil, header.epoch == file.epoch,
                     header.revision == file.revision, header.schema == file.served
                 else { return }
@@ -169,9 +152,7 @@ package struct TakeSnapshot {
 
     private func replaceRows(_ header: SnapshotFormat.Header) throws -> Applied {
         try refuseUnasked(header)
-        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(
-            served: header.schema
-        )
+        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: header.schema)
         let file = try DeviceFile(db)
         if let problem = file.tables.problems.first { throw problem }
         let schema = file.schema
@@ -186,9 +167,7 @@ package struct TakeSnapshot {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
             var records = 0
-            for table in schema.tables {
-                records += try SnapshotRows.copy(table, schema.difference, in: db)
-            }
+            for table in schema.tables { records += try SnapshotRows.copy(table, schema.difference, in: db) }
             events = [.snapshotTaken(revision: header.revision, records: records)]
             try UnknownValues(db: db, schema: schema).takeSnapshot()
             try SnapshotCheck.rows(of: schema, in: db)
@@ -202,43 +181,25 @@ package struct TakeSnapshot {
         }
         try db.execute(sql: "UPDATE tidemark_device SET stale = 0, rebuilt = NULL")
         try finish(header)
-        let hasPending = try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)"
-        )
-        return Applied(
-            revision: header.revision,
-            hasPending: hasPending ?? false,
-            events: events
-        )
+        let hasPending = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")
+        return Applied(revision: header.revision, hasPending: hasPending ?? false, events: events)
     }
 
     /// Judges what waits by the rows of the snapshot, as far as they are not those that it was made
     /// on, and gives it the verdicts that never arrived.
-    private func settleOutbox(
-        _ header: SnapshotFormat.Header,
-        _ schema: SyncSchema,
-        _ parents: OldParents
-    ) throws -> [SyncEvent] {
+    private func settleOutbox(_ header: SnapshotFormat.Header, _ schema: SyncSchema, _ parents: OldParents) throws
+        -> [SyncEvent]
+    {
         let time = Timestamp.text(now)
         let verdicts = recall.map {
-            LateVerdicts(
-                db: db,
-                schema: schema,
-                header: header,
-                recall: $0,
-                limits: limits,
-                now: time
-            )
+            LateVerdicts(db: db, schema: schema, header: header, recall: $0, limits: limits, now: time)
         }
         if let verdicts, verdicts.recall.isAboutOther {
             return try MoveOutbox(verdicts: verdicts, parents: parents, newID: newID).move()
         }
         let events = try verdicts?.settle() ?? []
         guard hasMismatch else { return events }
-        return try events
-            + JudgeAfterReset(db: db, schema: schema, firstWaiting: 0, parents: nil, now: time)
-            .park()
+        return try events + JudgeAfterReset(db: db, schema: schema, firstWaiting: 0, parents: nil, now: time).park()
     }
 
     /// Everything that was written here goes into the outbox, or the conflicts.
@@ -258,14 +219,9 @@ package struct TakeSnapshot {
     /// What would go with this snapshot, when it is much.
     ///
     /// - Throws: `massDeletion` when the history is another one, so that nobody can confirm it.
-    private func suspectDeletion(
-        _ header: SnapshotFormat.Header,
-        _ schema: SyncSchema
-    ) throws -> MassDeletion? {
+    private func suspectDeletion(_ header: SnapshotFormat.Header, _ schema: SyncSchema) throws -> MassDeletion? {
         if case .given = consent { return nil }
-        guard let deletion = try MassDeletion.inSnapshot(schema, limits: limits, in: db) else {
-            return nil
-        }
+        guard let deletion = try MassDeletion.inSnapshot(schema, limits: limits, in: db) else { return nil }
         guard try !isReset(header), try header.revision >= DeviceFile(db).revision else {
             throw deletion.error(because: "the server has another history now.")
         }
@@ -273,16 +229,13 @@ package struct TakeSnapshot {
         return deletion
     }
 
-    private func requireConsent(
-        to deletion: MassDeletion?,
-        _ header: SnapshotFormat.Header,
-        _ schema: SyncSchema
-    ) throws {
+    private func requireConsent(to deletion: MassDeletion?, _ header: SnapshotFormat.Header, _ schema: SyncSchema)
+        throws
+    {
         guard let deletion, case .confirmed(let revision, let confirmed) = consent else { return }
         guard header.revision <= revision else { throw deletion }
         let mine = try RowFingerprints(db, schema: schema).all()
-        guard mine.hex == header.fingerprint, header.revision < revision || mine == confirmed
-        else {
+        guard mine.hex == header.fingerprint, header.revision < revision || mine == confirmed else {
             throw deletion.error(because: "the server's rows say otherwise than its snapshot.")
         }
     }
@@ -315,26 +268,18 @@ package struct TakeSnapshot {
             arguments: [header.epoch, Timestamp.text(now)]
         )
         // Edits from before the first snapshot belong to no history until now.
-        try db.execute(
-            sql: "UPDATE tidemark_changeset SET epoch = ? WHERE epoch IS NULL",
-            arguments: [header.epoch]
-        )
+        try db.execute(sql: "UPDATE tidemark_changeset SET epoch = ? WHERE epoch IS NULL", arguments: [header.epoch])
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
         let file = try DeviceFile(db)
         // Over other columns, rows have another fingerprint.
         let rows = ConfirmedRows(db: db, file: file)
         // Fresh rows of a large file need not be looked at once more by the next sync.
         try rows.noteCheck(now)
-        try rows.keep(
-            file.tables.isZones ? header.fingerprint.flatMap(Fingerprint.init(hex:)) : nil
-        )
+        try rows.keep(file.tables.isZones ? header.fingerprint.flatMap(Fingerprint.init(hex:)) : nil)
     }
 
     /// Runs `body` with the snapshot attached as `snapshot`.
-    func attached<Result>(
-        zone: String,
-        _ body: (SnapshotFormat.Header) throws -> Result
-    ) throws -> Result {
+    func attached<Result>(zone: String, _ body: (SnapshotFormat.Header) throws -> Result) throws -> Result {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.prepareDatabase { db in
@@ -353,9 +298,7 @@ package struct TakeSnapshot {
         )
         if isLeftOver == true { try detach() }
         try db.execute(sql: "ATTACH ? AS snapshot", arguments: [snapshotPath])
-        let result = Result2 {
-            try SnapshotCheck.blaming(isOwnFileSound: ownFileIsSound) { try body(header) }
-        }
+        let result = Result2 { try SnapshotCheck.blaming(isOwnFileSound: ownFileIsSound) { try body(header) } }
         try detach()
         return try result.get()
     }
@@ -366,9 +309,7 @@ package struct TakeSnapshot {
         db.clearSchemaCache()
     }
 
-    private func ownFileIsSound() throws -> Bool {
-        try String.fetchOne(db, sql: "PRAGMA main.quick_check(1)") == "ok"
-    }
+    private func ownFileIsSound() throws -> Bool { try String.fetchOne(db, sql: "PRAGMA main.quick_check(1)") == "ok" }
 }
 
 /// `Swift.Result` under a name that generic parameters do not shadow.

@@ -40,8 +40,7 @@ struct Dependencies {
     private func tables(from first: Int64, _ operation: String) throws -> Set<String> {
         try String.fetchSet(
             db.cachedStatement(
-                sql:
-                    "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)"
+                sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)"
             ),
             arguments: [first]
         )
@@ -50,11 +49,7 @@ struct Dependencies {
     /// Notes the change sets that created what records of a child refer to.
     ///
     /// A record's key never changes, so a reference that is part of it is as old as the record.
-    private func noteParents(
-        _ first: Int64,
-        _ child: SyncedTable,
-        _ reference: SyncedTable.Reference
-    ) throws {
+    private func noteParents(_ first: Int64, _ child: SyncedTable, _ reference: SyncedTable.Reference) throws {
         guard let parent = schema.byName[reference.parent] else { return }
         let name = Referred(child, reference, to: parent)
         let sets = reference.columns.filter { !child.key.contains($0) }.map {
@@ -105,12 +100,7 @@ struct Dependencies {
     // these are not indexed by name, all of them are read once. A `+` keeps SQLite from an index
     // that is longer than what is new, and a name from having a column's affinity: else names would
     // not be found by an index.
-    private func note(
-        _ first: Int64,
-        _ later: String,
-        _ earlier: String,
-        isIndexed: Bool
-    ) throws {
+    private func note(_ first: Int64, _ later: String, _ earlier: String, isIndexed: Bool) throws {
         try db.cachedStatement(
             sql: """
                 WITH later AS MATERIALIZED (SELECT DISTINCT * FROM (\(later))),
@@ -143,9 +133,8 @@ private struct Referred {
     /// What a record of the child in the outbox names, given how a value of it is read by its path.
     func there(_ value: (_ path: String) -> String) -> String {
         let parts = reference.columns.map { name in
-            child.key.firstIndex(of: name).map { position in
-                child.key.count == 1 ? "+key" : "(key -> \(position))"
-            } ?? "(\(value(Self.path(name))))"
+            child.key.firstIndex(of: name).map { position in child.key.count == 1 ? "+key" : "(key -> \(position))" }
+                ?? "(\(value(Self.path(name))))"
         }
         let list = parts.joined(separator: " || ',' || ")
         return isKeyHere && parts.count > 1 ? "'[' || \(list) || ']'" : list
@@ -154,7 +143,6 @@ private struct Referred {
     /// What a record of the parent in the outbox is named.
     func here(_ value: (_ path: String) -> String) -> String {
         if isKeyHere { return "key" }
-        return reference.parentColumns.map { "(\(value(Self.path($0))))" }
-            .joined(separator: " || ',' || ")
+        return reference.parentColumns.map { "(\(value(Self.path($0))))" }.joined(separator: " || ',' || ")
     }
 }

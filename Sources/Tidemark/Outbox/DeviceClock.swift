@@ -6,16 +6,12 @@ import TidemarkCore
 enum DeviceClock {
     /// The clock as the file has it.
     static func read(_ db: Database) throws -> HybridClock {
-        HybridClock(
-            last: try Int64.fetchOne(db.cachedStatement(sql: "SELECT time FROM tidemark_device"))
-                ?? 0
-        )
+        HybridClock(last: try Int64.fetchOne(db.cachedStatement(sql: "SELECT time FROM tidemark_device")) ?? 0)
     }
 
     /// Keeps the clock; it never goes back.
     static func store(_ clock: HybridClock, in db: Database) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET time = max(time, ?)")
-            .execute(arguments: [clock.last])
+        try db.cachedStatement(sql: "UPDATE tidemark_device SET time = max(time, ?)").execute(arguments: [clock.last])
     }
 
     /// Sees the times of the change sets in an answer, so that what is written from now on is later

@@ -22,9 +22,7 @@ struct DivideRecords {
     let independent: IndependentTables
 
     /// Forgets the records of the last division.
-    func clear() throws {
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_division").execute()
-    }
+    func clear() throws { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_division").execute() }
 
     /// Numbers the parts of each group in `temp.tidemark_division`, from 0 in the order of their
     /// first records.
@@ -34,10 +32,8 @@ struct DivideRecords {
     ///
     /// - Returns: The number of parts of each group that has more than one.
     func divide(moved: ClosedRange<Int64>?) throws -> [Int64: Int] {
-        let records = try Row.fetchAll(
-            db,
-            sql: "SELECT num, grp, tbl FROM temp.tidemark_division ORDER BY num"
-        ).map { row in
+        let records = try Row.fetchAll(db, sql: "SELECT num, grp, tbl FROM temp.tidemark_division ORDER BY num").map {
+            row in
             let num: Int64 = try row.value("num")
             let group: Int64 = try row.value("grp")
             return (num: num, group: group, table: try row.value("tbl") as String)
@@ -51,16 +47,11 @@ struct DivideRecords {
             rest[record.group] = record.num
         }
         for pair in try pairs(present) { parts.unite(pair.0, pair.1) }
-        for pair in try moved.map({ try moves($0, present) }) ?? sameImages() {
-            parts.unite(pair.0, pair.1)
-        }
+        for pair in try moved.map({ try moves($0, present) }) ?? sameImages() { parts.unite(pair.0, pair.1) }
         return try number(records.map { ($0.num, $0.group) }, &parts)
     }
 
-    private func number(
-        _ records: [(num: Int64, group: Int64)],
-        _ parts: inout DisjointSets
-    ) throws -> [Int64: Int] {
+    private func number(_ records: [(num: Int64, group: Int64)], _ parts: inout DisjointSets) throws -> [Int64: Int] {
         var counts: [Int64: Int] = [:]
         var numbers: [Int64: Int] = [:]
         var list: [String] = []
@@ -96,11 +87,9 @@ struct DivideRecords {
         return pairs
     }
 
-    private func references(
-        _ table: SyncedTable,
-        _ reference: SyncedTable.Reference,
-        to parent: SyncedTable
-    ) throws -> [(Int64, Int64)] {
+    private func references(_ table: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable) throws
+        -> [(Int64, Int64)]
+    {
         try fetch(
             """
             WITH child AS MATERIALIZED (\(names(table, reference.columns))),
@@ -147,10 +136,7 @@ struct DivideRecords {
     }
 
     /// Records that had, or got, another key.
-    private func moves(
-        _ range: ClosedRange<Int64>,
-        _ present: Set<String>
-    ) throws -> [(Int64, Int64)] {
+    private func moves(_ range: ClosedRange<Int64>, _ present: Set<String>) throws -> [(Int64, Int64)] {
         var pairs: [(Int64, Int64)] = []
         var passing: Int64 = 0
         for table in schema.tables where present.contains(table.name) {
@@ -169,9 +155,7 @@ struct DivideRecords {
                 db,
                 sql: "SELECT key, num FROM temp.tidemark_division WHERE tbl = ?",
                 arguments: [table.name]
-            ).reduce(into: [String: Int64]()) { numbers, row in
-                numbers[try row.value("key")] = try row.value("num")
-            }
+            ).reduce(into: [String: Int64]()) { numbers, row in numbers[try row.value("key")] = try row.value("num") }
             for (old, new) in moved {
                 // A key between two others may be no record's any more, but connects them.
                 for key in [old, new] where numbers[key] == nil {

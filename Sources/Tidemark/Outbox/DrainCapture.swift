@@ -60,16 +60,12 @@ struct DrainCapture {
     /// Divides the records of a run's groups that other programs made, as far as that is declared.
     ///
     /// - Returns: The number of parts of each group that has more than one, by its last number.
-    private func divide(
-        _ run: [TransactionGroups.Group],
-        _ whole: ClosedRange<Int64>,
-        _ independent: IndependentTables
-    ) throws -> [Int64: Int] {
+    private func divide(_ run: [TransactionGroups.Group], _ whole: ClosedRange<Int64>, _ independent: IndependentTables)
+        throws -> [Int64: Int]
+    {
         let division = DivideRecords(db: db, schema: schema, independent: independent)
         try division.clear()
-        let outside = run.filter(\.isOutside).map {
-            "[\($0.range.lowerBound),\($0.range.upperBound)]"
-        }
+        let outside = run.filter(\.isOutside).map { "[\($0.range.lowerBound),\($0.range.upperBound)]" }
         guard !outside.isEmpty, !independent.isNone else { return [:] }
         try db.cachedStatement(
             sql: """
@@ -97,9 +93,9 @@ struct DrainCapture {
     /// Makes change sets of `temp.tidemark_reduced`; of a group of which nothing is left, none.
     private func enqueueReduced(as sets: [Fresh]) throws {
         guard try !addToSentSet() else { return }
-        let list = sets.map {
-            #"[\#($0.last),\#($0.part),"\#($0.id)",\#($0.time),\#($0.isOutside)]"#
-        }.joined(separator: ",")
+        let list = sets.map { #"[\#($0.last),\#($0.part),"\#($0.id)",\#($0.time),\#($0.isOutside)]"# }.joined(
+            separator: ","
+        )
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_group").execute()
         try db.cachedStatement(
             sql: """
@@ -138,8 +134,7 @@ struct DrainCapture {
         ).execute()
         // What the server confirmed is what stood there before the first waiting change.
         try db.cachedStatement(
-            sql:
-                "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
+            sql: "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
         ).execute()
     }
 
@@ -165,9 +160,9 @@ extension DrainCapture {
     /// have been sent, and what is added to it never arrives.
     private func addToSentSet() throws -> Bool {
         let last = "(SELECT max(seq) FROM tidemark_changeset)"
-        guard planted(PlantedBug.thawsSentSets),
-            try Int64.fetchOne(db, sql: "SELECT \(last)") != nil
-        else { return false }
+        guard planted(PlantedBug.thawsSentSets), try Int64.fetchOne(db, sql: "SELECT \(last)") != nil else {
+            return false
+        }
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO tidemark_outbox (seq, tbl, key, operation, attributes, base)

@@ -36,8 +36,7 @@ extension FreezeChangeSets {
             try refuseLargeValues(of: seq, among: sets, longest: row.value(2) ?? 0)
             if size >= Self.longMin {
                 let before = sets.prefix { $0.seq < seq }
-                return before.isEmpty
-                    ? Batch(sets: sets.prefix(1), isLong: true) : Batch(sets: before)
+                return before.isEmpty ? Batch(sets: sets.prefix(1), isLong: true) : Batch(sets: before)
             }
             left -= size + Self.envelopeBytes
             if left <= 0 { return Batch(sets: sets.prefix { $0.seq <= seq }) }
@@ -48,13 +47,10 @@ extension FreezeChangeSets {
     /// Freezes change sets; those of which nothing travels are gone.
     func freeze(_ batch: Batch) throws -> [Waiting] {
         for set in batch.sets { try UnservedValues(db: db, schema: schema).settle(set.seq) }
-        if planted(PlantedBug.movesBaseWhenSending) {
-            try PendingChanges(db: db, schema: schema).refreshBase()
-        }
+        if planted(PlantedBug.movesBaseWhenSending) { try PendingChanges(db: db, schema: schema).refreshBase() }
         let tables = try touchedTables(batch)
         return batch.isLong
-            ? try batch.sets.compactMap { try freezeInPieces($0, tables) }
-            : try freezeTogether(batch, tables)
+            ? try batch.sets.compactMap { try freezeInPieces($0, tables) } : try freezeTogether(batch, tables)
     }
 
     /// The tables of which change sets have records, parents first.

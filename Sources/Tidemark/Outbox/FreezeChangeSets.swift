@@ -46,9 +46,7 @@ struct FreezeChangeSets {
         try RenumberUsed(db: db, schema: schema).run()
         var outgoing = Outgoing()
         var rest = try waiting(countMax)[...]
-        while let first = rest.first,
-            outgoing.ids.isEmpty || outgoing.text.count < limits.outgoingBytesTarget
-        {
+        while let first = rest.first, outgoing.ids.isEmpty || outgoing.text.count < limits.outgoingBytesTarget {
             guard first.wire != nil || freezesMore else { break }
             guard first.epoch == epoch else { throw Self.otherHistory(first.id) }
             if first.wire != nil {
@@ -82,9 +80,7 @@ struct FreezeChangeSets {
             ),
             arguments: [countMax]
         ).map { row in
-            let wire = try (row.value("wire") as String?).map {
-                try Wire(beginning: $0, rest: row.value("rest") ?? 0)
-            }
+            let wire = try (row.value("wire") as String?).map { try Wire(beginning: $0, rest: row.value("rest") ?? 0) }
             return Waiting(
                 seq: try row.value("seq"),
                 id: try row.value("id"),

@@ -45,7 +45,6 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     /// Whether a table is meant; names are compared as SQLite does.
     func contains(_ table: String) -> Bool {
-        names.contains(Self.every)
-            || names.contains { $0.caseInsensitiveCompare(table) == .orderedSame }
+        names.contains(Self.every) || names.contains { $0.caseInsensitiveCompare(table) == .orderedSame }
     }
 }

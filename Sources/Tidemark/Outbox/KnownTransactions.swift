@@ -33,9 +33,7 @@ package struct KnownTransactions: Sendable, ExpressibleByArrayLiteral {
     }
 
     /// Forgets the older half when there are too many to keep.
-    mutating func forgetOldest() {
-        if ranges.count > Self.countMax { ranges.removeFirst(Self.countMax / 2) }
-    }
+    mutating func forgetOldest() { if ranges.count > Self.countMax { ranges.removeFirst(Self.countMax / 2) } }
 
     /// The numbers of a range at which transactions end, in their order; the last one does.
     func ends(in range: ClosedRange<Int64>) -> [Int64] {

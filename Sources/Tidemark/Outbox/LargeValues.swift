@@ -13,11 +13,7 @@ extension FreezeChangeSets {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `tooLarge`, which names the change set, the
     ///   record and the column.
-    func refuseLargeValues(
-        of seq: Int64,
-        among sets: ArraySlice<Waiting>,
-        longest: Int
-    ) throws {
+    func refuseLargeValues(of seq: Int64, among sets: ArraySlice<Waiting>, longest: Int) throws {
         let bound = ValueBound(limits)
         let charactersMax = bound.bytesMax / Self.characterBytesMax
         guard longest > charactersMax else { return }

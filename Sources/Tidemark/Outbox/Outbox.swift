@@ -7,18 +7,13 @@ enum Outbox {
     static func remove(_ id: String, in db: Database) throws {
         guard
             let seq = try Int64.fetchOne(
-                db.cachedStatement(
-                    sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq"
-                ),
+                db.cachedStatement(sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq"),
                 arguments: [id]
             )
         else { return }
         try WireText.forgetRest(where: "seq = ?", arguments: [seq], in: db)
-        try db.cachedStatement(sql: "DELETE FROM tidemark_outbox WHERE seq = ?").execute(
-            arguments: [seq])
-        try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [
-            seq
-        ])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_outbox WHERE seq = ?").execute(arguments: [seq])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [seq])
     }
 
     /// A planted bug: what was edited since the request leaves with what was sent.

@@ -8,21 +8,17 @@ struct OutboxRecords {
     /// The records of one table in the change set that `seq` names, with temporary ids as they
     /// travel: negative.
     func sql(_ table: SyncedTable, seq: String) -> String {
-        let base =
-            planted(PlantedBug.takesBaseWhenSending)
-            ? "(SELECT revision FROM tidemark_state)" : "base"
+        let base = planted(PlantedBug.takesBaseWhenSending) ? "(SELECT revision FROM tidemark_state)" : "base"
         let references = Set(Catalog.integerReferences(of: table, in: schema).map(\.column))
         let attributes = attributes(of: table, references.subtracting(table.key))
         var key = "key"
         if table.keyKind == .integer {
-            key =
-                "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
+            key = "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
         } else if table.key.count > 1 {
             let positions = table.key.indices.filter { references.contains(table.key[$0]) }
             key = negated("key", in: "key", at: positions.map { SQLText.literal("$[\($0)]") })
         } else if let column = table.key.first, references.contains(column) {
-            key =
-                "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
+            key = "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
         }
         return """
             SELECT key, operation, CASE operation
@@ -40,21 +36,13 @@ struct OutboxRecords {
     private func attributes(of table: SyncedTable, _ references: Set<String>) -> String {
         let path = { (name: String) in SQLText.literal("$.\"\(name)\"") }
         let unserved = schema.difference.unservedColumns[table.name, default: []].map(\.name)
-        let names = schema.difference.wireNames[table.name, default: [:]]
-            .sorted { $0.key < $1.key }
-        var result = negated(
-            "coalesce(attributes, '{}')",
-            in: "attributes",
-            at: references.sorted().map(path)
-        )
+        let names = schema.difference.wireNames[table.name, default: [:]].sorted { $0.key < $1.key }
+        var result = negated("coalesce(attributes, '{}')", in: "attributes", at: references.sorted().map(path))
         result = call("json_remove", on: result, (unserved + names.map(\.key)).map(path))
         if planted(PlantedBug.erasesUnknownColumns),
-            let erased = schema.difference.unknownColumns[table.name]?.first(where: {
-                !$0.isNotNull
-            })
+            let erased = schema.difference.unknownColumns[table.name]?.first(where: { !$0.isNotNull })
         {
-            result =
-                "iif(operation = 'update', json_set(\(result), \(path(erased.name)), NULL), \(result))"
+            result = "iif(operation = 'update', json_set(\(result), \(path(erased.name)), NULL), \(result))"
         }
         guard !names.isEmpty else { return result }
         let renamed = names.map { name in

@@ -28,25 +28,16 @@ struct TransactionGroups {
 
     /// The groups in a captured range, in runs: no two groups of a run have a record in common, so
     /// what is captured of a run says without their bounds what happened to each record.
-    func runs(
-        in range: ClosedRange<Int64>,
-        boundaries: KnownTransactions
-    ) throws -> [[Group]] {
+    func runs(in range: ClosedRange<Int64>, boundaries: KnownTransactions) throws -> [[Group]] {
         let ends = boundaries.ends(in: range)
         let known = boundaries.known(among: ends)
-        guard ends.count > 1 else {
-            return [[Group(range: range, isOutside: known.isEmpty)]]
-        }
+        guard ends.count > 1 else { return [[Group(range: range, isOutside: known.isEmpty)]] }
         let reach = try reach(ends)
         var runs: [[Group]] = []
         var first = 0
         for segments in Self.unite(reach, count: ends.count) {
-            let low =
-                segments.lowerBound == 0 ? range.lowerBound : ends[segments.lowerBound - 1] + 1
-            let group = Group(
-                range: low...ends[segments.upperBound],
-                isOutside: known.isDisjoint(with: ends[segments])
-            )
+            let low = segments.lowerBound == 0 ? range.lowerBound : ends[segments.lowerBound - 1] + 1
+            let group = Group(range: low...ends[segments.upperBound], isOutside: known.isDisjoint(with: ends[segments]))
             let previous = segments.compactMap { reach[$0]?.previous }.max()
             if let last = runs.indices.last, (previous ?? -1) < first {
                 runs[last].append(group)
@@ -64,9 +55,7 @@ struct TransactionGroups {
         for index in 0..<count {
             var first = index
             // Joins every group from the one that holds the transaction that this one reaches.
-            if let back = reach[index]?.back,
-                let at = groups.lastIndex(where: { $0.lowerBound <= back })
-            {
+            if let back = reach[index]?.back, let at = groups.lastIndex(where: { $0.lowerBound <= back }) {
                 first = groups[at].lowerBound
                 groups.removeLast(groups.count - at)
             }
@@ -109,10 +98,7 @@ struct TransactionGroups {
         )
         return try Dictionary(
             uniqueKeysWithValues: rows.map { row in
-                try (
-                    row.value("segment") as Int,
-                    Reach(back: row.value("back"), previous: row.value("previous"))
-                )
+                try (row.value("segment") as Int, Reach(back: row.value("back"), previous: row.value("previous")))
             }
         )
     }

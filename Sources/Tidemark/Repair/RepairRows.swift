@@ -19,11 +19,9 @@ struct RepairRows {
     ///
     /// Runs in the caller's transaction, without foreign keys, when everything captured is
     /// drained. A trial tells what it would do.
-    func replace(
-        _ ranges: [KeyRange],
-        by changeSet: String?,
-        isTrial: Bool
-    ) throws -> (records: [Verification.Record], events: [SyncEvent]) {
+    func replace(_ ranges: [KeyRange], by changeSet: String?, isTrial: Bool) throws -> (
+        records: [Verification.Record], events: [SyncEvent]
+    ) {
         var records: [Verification.Record] = []
         var events: [SyncEvent] = []
         let body = Array("[\(changeSet ?? "")]".utf8)
@@ -32,8 +30,7 @@ struct RepairRows {
         try db.inSavepoint {
             try DeviceFile.whileApplying(db) {
                 let pending = PendingChanges(db: db, schema: file.schema)
-                let parents =
-                    hasOtherHistory ? try OldParents(noting: file.schema, in: db) : nil
+                let parents = hasOtherHistory ? try OldParents(noting: file.schema, in: db) : nil
                 try pending.rewind()
                 try stageSurplus(ranges)
                 records = try differences()
@@ -57,9 +54,7 @@ struct RepairRows {
 
     /// Stages the server's rows as creations: they replace what is there, or are new.
     private func stage(_ staging: ChangeSetStaging) throws {
-        do {
-            try staging.stage(changeSets: staging.outline)
-        } catch let error as TidemarkError {
+        do { try staging.stage(changeSets: staging.outline) } catch let error as TidemarkError {
             throw TidemarkError(
                 .invalidResponse,
                 "The server's rows cannot be taken over: \(error.message)",
@@ -116,10 +111,7 @@ struct RepairRows {
 
     /// What the staged rows change.
     private func differences() throws -> [Verification.Record] {
-        let names = try String.fetchSet(
-            db,
-            sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = 0"
-        )
+        let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = 0")
         return try file.schema.tables.filter { names.contains($0.name) }.flatMap { table in
             let isHere = "t.\(SQLText.name(table.key[0])) IS NOT NULL"
             return try Row.fetchAll(
@@ -164,9 +156,9 @@ struct RepairRows {
     }
 
     private func write() throws {
-        do {
-            try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: 0)
-        } catch let error as DatabaseError where error.isCollision {
+        do { try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: 0) } catch let error
+            as DatabaseError where error.isCollision
+        {
             // A record that differs as well, in a range still open, stands in the way.
             throw TidemarkError(
                 .snapshotRequired,
@@ -182,7 +174,8 @@ extension DatabaseError {
     ///
     /// A trigger of the app's that refuses a row is not meant.
     var isCollision: Bool {
-        [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID]
-            .contains(extendedResultCode)
+        [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
+            extendedResultCode
+        )
     }
 }

@@ -55,12 +55,7 @@ package struct RowComparison: Sendable {
     private var open: [KeyRange]?
     private(set) var report = Verification()
 
-    init(
-        limits: Limits,
-        replaces: Bool,
-        acceptsDeletion: Bool = false,
-        hasOtherHistory: Bool = false
-    ) {
+    init(limits: Limits, replaces: Bool, acceptsDeletion: Bool = false, hasOtherHistory: Bool = false) {
         self.limits = limits
         self.replaces = replaces
         self.acceptsDeletion = acceptsDeletion
@@ -78,11 +73,7 @@ package struct RowComparison: Sendable {
     /// The next question, about the rows that the server has confirmed.
     ///
     /// The caller is outside a transaction.
-    func next(
-        _ db: Database,
-        boundaries: KnownTransactions,
-        environment: SyncEngine.Environment
-    ) throws -> Question {
+    func next(_ db: Database, boundaries: KnownTransactions, environment: SyncEngine.Environment) throws -> Question {
         var question: Question?
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
@@ -105,22 +96,14 @@ package struct RowComparison: Sendable {
             question = try ranges.map { try self.question($0, file) }
         }
         guard let question else {
-            throw TidemarkError(
-                .internalFailure,
-                "A transaction ended without a question.",
-                fix: "Please report this."
-            )
+            throw TidemarkError(.internalFailure, "A transaction ended without a question.", fix: "Please report this.")
         }
         return question
     }
 
     private func measure(_ db: Database, _ file: DeviceFile) throws -> [KeyRange] {
         let here = RangeFingerprints(db, schema: file.schema)
-        guard let open else {
-            return try here.measured(
-                file.schema.tables.map { KeyRange(table: $0.name) }
-            )
-        }
+        guard let open else { return try here.measured(file.schema.tables.map { KeyRange(table: $0.name) }) }
         return try here.split(Array(open.prefix(limits.repairRangesMax)), ways: limits.repairWays)
     }
 
@@ -188,19 +171,15 @@ package struct RowComparison: Sendable {
                     hasOtherHistory: hasOtherHistory
                 )
             )
-            if next.isDone, replaces {
-                try next.finish(answer, file: DeviceFile(db), in: db, now: environment.now())
-            }
+            if next.isDone, replaces { try next.finish(answer, file: DeviceFile(db), in: db, now: environment.now()) }
         }
         self = next
         return events
     }
 
-    private mutating func take(
-        _ answer: ComparisonAnswer,
-        _ question: Question,
-        _ rows: RepairRows
-    ) throws -> [SyncEvent] {
+    private mutating func take(_ answer: ComparisonAnswer, _ question: Question, _ rows: RepairRows) throws
+        -> [SyncEvent]
+    {
         let differing = answer.differing.map { question.ranges[$0] }
         let divided = differing.filter { $0.send != true }
         open = divided + (open ?? []).dropFirst(question.isFirst ? 0 : limits.repairRangesMax)
@@ -209,8 +188,7 @@ package struct RowComparison: Sendable {
             report.expected = rows.file.fingerprint
         }
         // Each round divides all open ranges, unless a damaged table has a key twice.
-        guard (open ?? []).count <= limits.repairRangesMax, report.roundTrips <= Self.roundsMax
-        else {
+        guard (open ?? []).count <= limits.repairRangesMax, report.roundTrips <= Self.roundsMax else {
             throw TidemarkError(
                 .snapshotRequired,
                 "More than \(limits.repairRangesMax) ranges of rows differ from the server's.",
@@ -219,11 +197,7 @@ package struct RowComparison: Sendable {
         }
         let asked = differing.filter { $0.send == true }
         guard !asked.isEmpty else { return [] }
-        let (records, events) = try rows.replace(
-            asked,
-            by: answer.changeSet,
-            isTrial: !replaces
-        )
+        let (records, events) = try rows.replace(asked, by: answer.changeSet, isTrial: !replaces)
         report.records += records
         try refuseMassDeletion(rows, unless: answer.fingerprint)
         return events
@@ -233,16 +207,13 @@ package struct RowComparison: Sendable {
     /// file's own books say that it is right: then the records came here behind the triggers' back.
     ///
     /// - Throws: `massDeletion`; the caller's transaction is rolled back.
-    private func refuseMassDeletion(
-        _ rows: RepairRows,
-        unless confirmed: Fingerprint?
-    ) throws {
+    private func refuseMassDeletion(_ rows: RepairRows, unless confirmed: Fingerprint?) throws {
         guard replaces, !acceptsDeletion else { return }
         let expected = ConfirmedRows(db: rows.db, file: rows.file).expected
         guard expected == nil || expected != confirmed else { return }
-        let surplus = Dictionary(grouping: report.records.filter { $0.difference == .surplus }) {
-            $0.table
-        }.map { (name: $0.key, records: $0.value.count) }.sorted { $0.name < $1.name }
+        let surplus = Dictionary(grouping: report.records.filter { $0.difference == .surplus }) { $0.table }.map {
+            (name: $0.key, records: $0.value.count)
+        }.sorted { $0.name < $1.name }
         let count = surplus.reduce(0) { $0 + $1.records }
         let total = try MassDeletion.total(rows.db, rows.file.schema) + count
         guard let deletion = MassDeletion(surplus, of: total, limits: limits) else { return }
@@ -250,12 +221,7 @@ package struct RowComparison: Sendable {
     }
 
     /// Looks whether all rows are the server's now.
-    private func finish(
-        _ answer: ComparisonAnswer,
-        file: DeviceFile,
-        in db: Database,
-        now: Date
-    ) throws {
+    private func finish(_ answer: ComparisonAnswer, file: DeviceFile, in db: Database, now: Date) throws {
         let confirmed = ConfirmedRows(db: db, file: file)
         let mine = try confirmed.computed()
         guard let mine, mine == answer.fingerprint else {
@@ -279,12 +245,7 @@ struct ComparisonAnswer {
     /// The server's rows of the ranges that were asked for, as a change set.
     let changeSet: String?
 
-    init(
-        _ body: [UInt8],
-        to question: RowComparison.Question,
-        file: DeviceFile,
-        in db: Database
-    ) throws {
+    init(_ body: [UInt8], to question: RowComparison.Question, file: DeviceFile, in db: Database) throws {
         let text = String(decoding: body, as: UTF8.self)
         let row = try Row.fetchOne(
             db,

@@ -20,9 +20,7 @@ struct UnsentRows {
                     SELECT \(RowJSON.key(table, alias: "t.")) FROM main.\(SQLText.name(table.name)) AS t
                     WHERE \(isUnsent(table)) ORDER BY t.\(SQLText.name(table.key[0]))
                     """
-            ).map {
-                Verification.Record(table: table.name, key: $0, difference: .unsent, columns: [])
-            }
+            ).map { Verification.Record(table: table.name, key: $0, difference: .unsent, columns: []) }
         }
     }
 

@@ -40,9 +40,7 @@ package struct DeviceFile: Sendable {
     package init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
             let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
-        else {
-            throw try Self.noDevice(db)
-        }
+        else { throw try Self.noDevice(db) }
         device = try row.value("device")
         server = try row.value("server")
         zone = try row.value("zone")
@@ -52,25 +50,21 @@ package struct DeviceFile: Sendable {
         fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
         fingerprintShape = try row.value("fingerprint_shape")
         checked = try row.value("checked")
-        let revision = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT revision FROM tidemark_state")
-        )
+        let revision = try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state"))
         // Without that row the triggers capture nothing, and no revision could be kept.
         let range = 0...TemporaryID.reservedMax
         guard let revision, [revision, overruled].allSatisfy(range.contains),
             checked?.magnitude ?? 0 <= range.upperBound
-        else {
-            throw TidemarkError.unreadable("The bookkeeping of this device")
-        }
+        else { throw TidemarkError.unreadable("The bookkeeping of this device") }
         self.revision = revision
         served = try row.value("schema")
         renames = try row.value("renames")
         isStale = try row.value("stale")
         rebuilt = try row.value("rebuilt")
         fitted = try (row.value("fitted_local"), row.value("fitted_schema"))
-        do {
-            tables = try FileSchema(served: served, renames: renames, in: db)
-        } catch let error as TidemarkError where error.code == .invalidResponse {
+        do { tables = try FileSchema(served: served, renames: renames, in: db) } catch let error as TidemarkError
+            where error.code == .invalidResponse
+        {
             // It was read once before it was kept.
             throw TidemarkError.unreadable("The zone's schema, as this file has kept it,")
         }
@@ -97,14 +91,12 @@ package struct DeviceFile: Sendable {
     /// Writes the device's identity into a file, once.
     static func enrol(device: UUID, server: String, zone: String, in db: Database) throws {
         try db.execute(sql: DeviceTables.sql + CaptureTables.commonSQL)
-        try db.cachedStatement(
-            sql: "INSERT INTO tidemark_device (id, device, server, zone) VALUES (1, ?, ?, ?)"
-        ).execute(arguments: [device.uuidString.lowercased(), server, zone])
+        try db.cachedStatement(sql: "INSERT INTO tidemark_device (id, device, server, zone) VALUES (1, ?, ?, ?)")
+            .execute(arguments: [device.uuidString.lowercased(), server, zone])
     }
 
     /// Runs `body` with capture switched off: what it writes is the server's truth, not an edit.
-    static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result
-    {
+    static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
         if !planted(PlantedBug.capturesWhatItApplies) {
             try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 1").execute()
         }
@@ -122,8 +114,6 @@ package struct DeviceFile: Sendable {
                 UPDATE tidemark_device SET contact = ?1
                 WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1
                 """
-        ).execute(arguments: [
-            Timestamp.text(now), Timestamp.text(now.addingTimeInterval(-60)),
-        ])
+        ).execute(arguments: [Timestamp.text(now), Timestamp.text(now.addingTimeInterval(-60))])
     }
 }

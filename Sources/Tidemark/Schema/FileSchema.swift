@@ -30,18 +30,9 @@ struct FileSchema: Sendable {
         self = try SchemaMemo.schema(for: [served, renames, local]) {
             let introspection = try SchemaIntrospection(db)
             guard let served else {
-                return try FileSchema(
-                    common: introspection.validated(),
-                    problems: [],
-                    servedHash: nil,
-                    isZones: false
-                )
+                return try FileSchema(common: introspection.validated(), problems: [], servedHash: nil, isZones: false)
             }
-            return try FileSchema(
-                local: introspection.tables,
-                served: served,
-                renames: Renames.decode(renames)
-            )
+            return try FileSchema(local: introspection.tables, served: served, renames: Renames.decode(renames))
         }
     }
 
@@ -58,22 +49,14 @@ struct FileSchema: Sendable {
         )
     }
 
-    private init(
-        common: SyncSchema,
-        problems: [TidemarkError],
-        servedHash: String?,
-        isZones: Bool
-    ) throws {
+    private init(common: SyncSchema, problems: [TidemarkError], servedHash: String?, isZones: Bool) throws {
         self.common = common
         self.problems = problems
         self.servedHash = servedHash
         self.isZones = isZones
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        localText = String(
-            decoding: try encoder.encode(common.tables.sorted { $0.name < $1.name }),
-            as: UTF8.self
-        )
+        localText = String(decoding: try encoder.encode(common.tables.sorted { $0.name < $1.name }), as: UTF8.self)
     }
 
     /// Reads what ``localText`` was kept as.

@@ -10,10 +10,7 @@ enum SchemaMemo {
     private static let entries = Mutex<[[String?]: FileSchema]>([:])
 
     /// The schema that stands under `statements`, read by `read` when it is not there.
-    static func schema(
-        for statements: [String?],
-        read: () throws -> FileSchema
-    ) throws -> FileSchema {
+    static func schema(for statements: [String?], read: () throws -> FileSchema) throws -> FileSchema {
         if let known = entries.withLock({ $0[statements] }) { return known }
         let schema = try read()
         entries.withLock { entries in

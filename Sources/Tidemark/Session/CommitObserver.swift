@@ -57,20 +57,14 @@ package final class CommitObserver: TransactionObserver, Sendable {
         waiter?.resume()
     }
 
-    package func databaseDidRollback(_ db: Database) {
-        state.withLock { $0.first = nil }
-    }
+    package func databaseDidRollback(_ db: Database) { state.withLock { $0.first = nil } }
 
     /// The number of the last captured change that waits in the file; nil: none does.
     ///
     /// The numbers of a statement that failed are given out again, and nobody tells of that; so
     /// what its rows were numbered is not believed.
     private func lastCaptured(_ db: Database) -> Int64? {
-        do {
-            return try Int64.fetchOne(
-                db.cachedStatement(sql: "SELECT max(seq) FROM tidemark_capture")
-            )
-        } catch {
+        do { return try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(seq) FROM tidemark_capture")) } catch {
             // An end that is not noted unites neighbours. What is wrong, the next sync will say.
             return nil
         }
@@ -129,9 +123,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isDue = state.withLock { state -> Bool in
-                    if orEdit && state.hasNews || orHint && state.hint != nil || state.isOver
-                        || Task.isCancelled
-                    {
+                    if orEdit && state.hasNews || orHint && state.hint != nil || state.isOver || Task.isCancelled {
                         return true
                     }
                     state.waiter = continuation

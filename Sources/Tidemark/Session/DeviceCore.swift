@@ -107,22 +107,16 @@ package struct DeviceCore: Sendable {
         let file = try DeviceFile(db)
         if let problem = file.tables.problems.first { throw problem }
         try EngineConnection.prepare(db, schema: file.schema)
-        try DrainCapture(db: db, schema: file.schema).drain(
-            boundaries: boundaries,
-            now: now,
-            newID: newID
-        )
+        try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
         let epoch = try joinedEpoch(of: file)
         let rows = ConfirmedRows(db: db, file: file)
         let isConfirmed = checksRows && rows.expected != nil
         let fingerprint = checksRows ? try rows.checked(limits, now: now) : nil
         var laps = try Laps(db)
-        var outgoing = try FreezeChangeSets(
-            db: db,
-            schema: file.schema,
-            epoch: epoch,
-            limits: limits
-        ).outgoing(countMax: changeSetsMax, freezesMore: laps.hasRoom)
+        var outgoing = try FreezeChangeSets(db: db, schema: file.schema, epoch: epoch, limits: limits).outgoing(
+            countMax: changeSetsMax,
+            freezesMore: laps.hasRoom
+        )
         let sets = outgoing.ids
         // Without a comparison of the rows, only the lap tells that a server has forgotten.
         let isSettled = try sets.isEmpty && laps.isSettled && fingerprint != nil && !hasFrozen(db)
@@ -142,8 +136,7 @@ package struct DeviceCore: Sendable {
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(file.tables.servedHash ?? "")",\#(member)"#
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
-            + (takesDelta && isConfirmed ? #""delta":true,"# : "")
-            + (takesIds ? #""echo":"ids","# : "")
+            + (takesDelta && isConfirmed ? #""delta":true,"# : "") + (takesIds ? #""echo":"ids","# : "")
             + (sets.isEmpty ? "" : #""related":\#(limits.relatedRecordsWanted),"#)
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
         // There may be many megabytes of change sets, which stay where they are.
@@ -184,30 +177,19 @@ package struct DeviceCore: Sendable {
 
     /// What a settled device says in a few bytes: all that it would say in a whole request but
     /// which notes it has, for a server that still keeps one asks for that.
-    private func short(
-        _ file: DeviceFile,
-        _ epoch: String,
-        _ fingerprint: Fingerprint?
-    ) -> Short? {
+    private func short(_ file: DeviceFile, _ epoch: String, _ fingerprint: Fingerprint?) -> Short? {
         guard let schema = file.tables.servedHash, let fingerprint else { return nil }
         let nothingNew =
             #"{"maxRevision":\#(file.revision),"epoch":"\#(epoch)","schema":"\#(schema)","#
             + #""more":false,"fingerprint":"\#(fingerprint)","changeSets":[]}"#
-        let tag = ZoneTag(
-            epoch: epoch,
-            schema: schema,
-            revision: file.revision,
-            fingerprint: fingerprint
-        )
+        let tag = ZoneTag(epoch: epoch, schema: schema, revision: file.revision, fingerprint: fingerprint)
         return Short(device: file.device, tag: tag, nothingNew: Array(nothingNew.utf8))
     }
 
     /// Whether a change set was sent whose answer is still to come.
     func hasFrozen(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)"
-            )
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)")
         ) ?? false
     }
 
@@ -266,8 +248,7 @@ extension DeviceCore {
         }
         do {
             try Transaction.withoutForeignKeys(db) {
-                try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID)
-                    .runIfNeeded()
+                try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
                 try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
                 applied = try ApplyResponse(
                     db: db,
@@ -276,17 +257,10 @@ extension DeviceCore {
                     now: now,
                     comparesFingerprint: comparesFingerprint,
                     consent: consent
-                ).apply(
-                    answer,
-                    to: outgoing,
-                    boundaries: boundaries,
-                    newID: newID
-                )
+                ).apply(answer, to: outgoing, boundaries: boundaries, newID: newID)
                 try finally(applied)
             }
-        } catch let error as DatabaseError
-            where error.extendedResultCode == .SQLITE_CONSTRAINT_TRIGGER
-        {
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_TRIGGER {
             throw TidemarkError(
                 .invalidResponse,
                 "A trigger of this file refuses the server's rows: \(error.message ?? "no reason").",
@@ -311,39 +285,27 @@ extension DeviceCore {
     ) throws {
         let tables = try String.fetchOne(
             db,
-            sql:
-                "SELECT CASE WHEN json_valid(?1) AND json_type(?1, '$.tables') = 'array' THEN ?1 -> '$.tables' END",
+            sql: "SELECT CASE WHEN json_valid(?1) AND json_type(?1, '$.tables') = 'array' THEN ?1 -> '$.tables' END",
             arguments: [String(decoding: answer, as: UTF8.self)]
         )
         guard let tables else {
             throw TidemarkError(
                 .invalidResponse,
                 "The answer is no schema of a Tidemark server.",
-                fix:
-                    "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
+                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
             )
         }
         try Transaction.withoutForeignKeys(db) {
-            try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID)
-                .run(served: tables)
+            try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: tables)
         }
     }
 
     /// Makes change sets of what was captured, and no request.
-    static func drain(
-        _ db: Database,
-        boundaries: KnownTransactions,
-        now: Date,
-        newID: () -> UUID
-    ) throws {
+    static func drain(_ db: Database, boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
         let file = try DeviceFile(db)
         try EngineConnection.prepare(db, schema: file.schema)
         try db.inTransaction(.immediate) {
-            try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: boundaries,
-                now: now,
-                newID: newID
-            )
+            try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
             return .commit
         }
     }
@@ -362,11 +324,7 @@ extension DeviceCore {
         try Transaction.withoutForeignKeys(db) {
             let file = try DeviceFile(db)
             try StagingTables.clear(in: db)
-            try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: boundaries,
-                now: now,
-                newID: newID
-            )
+            try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
             let reason = Conflict.Reason(
                 table: error.place.table ?? "",
                 key: error.place.key,
@@ -377,9 +335,9 @@ extension DeviceCore {
             let pending = PendingChanges(db: db, schema: file.schema)
             try DeviceFile.whileApplying(db) {
                 try pending.rewind()
-                events = try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent(
-                    [error.place.id ?? "": "[\(reason.json)]"]
-                )
+                events = try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent([
+                    error.place.id ?? "": "[\(reason.json)]"
+                ])
                 try pending.refreshBase()
                 try pending.replay()
             }

@@ -9,8 +9,7 @@ public struct DeviceFileJoin: Sendable {
     /// Writes a snapshot, decompressed, to a path; told what the new file has already.
     private typealias Fetch =
         @Sendable (
-            _ base: DeltaBase?, _ path: String,
-            _ progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+            _ base: DeltaBase?, _ path: String, _ progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
         ) async throws -> Void
 
     private let fetch: Fetch
@@ -66,10 +65,9 @@ public struct DeviceFileJoin: Sendable {
     ///   - progress: Told the compressed bytes received so far, and how many there will be.
     /// - Returns: The status of the new device.
     /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
-    public func join(
-        path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
-    ) async throws -> DeviceStatus {
+    public func join(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
+        async throws -> DeviceStatus
+    {
         let scratch = try ScratchFolder(for: path, id: environment.newID())
         defer { scratch.remove() }
         return try await join(path: path, in: scratch, since: .nothing, progress: progress) { _ in }
@@ -86,19 +84,12 @@ public struct DeviceFileJoin: Sendable {
     ///   - progress: Told the compressed bytes received so far, and how many there will be.
     /// - Returns: The status that each device begins with.
     /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
-    public func ship(
-        path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
-    ) async throws -> DeviceStatus {
+    public func ship(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
+        async throws -> DeviceStatus
+    {
         let scratch = try ScratchFolder(for: path, id: environment.newID())
         defer { scratch.remove() }
-        return try await join(
-            path: path,
-            in: scratch,
-            since: .nothing,
-            isShipped: true,
-            progress: progress
-        ) {
+        return try await join(path: path, in: scratch, since: .nothing, isShipped: true, progress: progress) {
             try PrepareDevice.forgetIdentity(in: $0)
         }
     }
@@ -129,10 +120,9 @@ public struct DeviceFileJoin: Sendable {
     ///   - progress: Told the compressed bytes received so far, and how many there will be.
     /// - Returns: What the file holds.
     /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
-    public func copy(
-        path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
-    ) async throws -> PlainCopy {
+    public func copy(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
+        async throws -> PlainCopy
+    {
         let scratch = try ScratchFolder(for: path, id: environment.newID())
         defer { scratch.remove() }
         let snapshot = scratch.path("snapshot")
@@ -152,14 +142,11 @@ public struct DeviceFileJoin: Sendable {
             let database = try DatabaseQueue(path: file)
             let copy = try await database.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
-                return try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID)
-                    .makePlain(zone: zone)
+                return try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).makePlain(zone: zone)
             }
             try database.close()
             return copy
-        } catch {
-            throw TidemarkError.typed(error, of: file)
-        }
+        } catch { throw TidemarkError.typed(error, of: file) }
     }
 
     /// Makes a new file in place of a damaged one: the rows from the server, and from the damaged
@@ -184,8 +171,7 @@ public struct DeviceFileJoin: Sendable {
         defer { scratch.remove() }
         let copy = scratch.path("damaged")
         // Reading a file that was not closed well changes it, so a copy is read.
-        for suffix in ["", "-wal", "-journal"]
-        where FileManager.default.fileExists(atPath: damaged + suffix) {
+        for suffix in ["", "-wal", "-journal"] where FileManager.default.fileExists(atPath: damaged + suffix) {
             try FileManager.default.copyItem(atPath: damaged + suffix, toPath: copy + suffix)
         }
         let now = environment.now()
@@ -193,8 +179,7 @@ public struct DeviceFileJoin: Sendable {
         // What waits may have seen the latest revision.
         let lost = Remembered<[String]>([])
         let status = try await join(path: path, in: scratch, since: nil, progress: progress) { db in
-            let words = try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID)
-                .takeOver()
+            let words = try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID).takeOver()
             lost.update { $0 = words }
         }
         return RescuedDevice(status: status, lost: lost.update { $0 })
@@ -206,9 +191,7 @@ public struct DeviceFileJoin: Sendable {
         from snapshot: String,
         _ takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
-        do {
-            return try await fill(scratch, isShipped, from: snapshot, takeOver)
-        } catch {
+        do { return try await fill(scratch, isShipped, from: snapshot, takeOver) } catch {
             throw TidemarkError.typed(error, of: scratch)
         }
     }

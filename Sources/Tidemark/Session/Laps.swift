@@ -39,13 +39,9 @@ struct Laps: Hashable, Sendable {
 
     /// Reads the laps of a device's file.
     init(_ db: Database) throws {
-        confirmed = try String.fetchOne(
-            db.cachedStatement(sql: "SELECT lap FROM tidemark_device")
-        )
+        confirmed = try String.fetchOne(db.cachedStatement(sql: "SELECT lap FROM tidemark_device"))
         open = try String.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT j.value FROM tidemark_device AS d, json_each(d.open_laps) AS j"
-            )
+            db.cachedStatement(sql: "SELECT j.value FROM tidemark_device AS d, json_each(d.open_laps) AS j")
         )
     }
 
@@ -79,16 +75,15 @@ struct Laps: Hashable, Sendable {
     /// Gives the file an identity that no other file has and no server knows.
     static func renew(device: UUID, in db: Database) throws {
         try db.execute(
-            sql:
-                "UPDATE tidemark_device SET device = ?, overruled = 0, lap = NULL, open_laps = '[]'",
+            sql: "UPDATE tidemark_device SET device = ?, overruled = 0, lap = NULL, open_laps = '[]'",
             arguments: [device.uuidString.lowercased()]
         )
     }
 
     private func write(_ db: Database) throws {
         let list = "[" + open.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET lap = ?, open_laps = ?").execute(
-            arguments: [confirmed, list]
-        )
+        try db.cachedStatement(sql: "UPDATE tidemark_device SET lap = ?, open_laps = ?").execute(arguments: [
+            confirmed, list,
+        ])
     }
 }

@@ -14,12 +14,7 @@ final class Listening: Sendable {
     private let commits: CommitObserver
     private let pace = Mutex(ListeningPace())
 
-    init(
-        _ database: any DatabaseWriter,
-        _ transport: any Transport,
-        zone: String,
-        waking commits: CommitObserver
-    ) {
+    init(_ database: any DatabaseWriter, _ transport: any Transport, zone: String, waking commits: CommitObserver) {
         self.database = database
         self.transport = transport
         self.zone = zone

@@ -28,8 +28,7 @@ extension SyncEngine {
     /// look.
     ///
     /// - Returns: Whether anything was captured.
-    @discardableResult
-    package func takeOutsideCommits() async throws -> Bool {
+    @discardableResult package func takeOutsideCommits() async throws -> Bool {
         let seen = versionSeen
         let commits = commits
         let environment = environment
@@ -44,11 +43,9 @@ extension SyncEngine {
     }
 
     /// Makes change sets of what was captured, in a transaction of its own.
-    private static func takeCaptured(
-        _ db: Database,
-        _ commits: CommitObserver,
-        _ environment: Environment
-    ) throws -> Bool {
+    private static func takeCaptured(_ db: Database, _ commits: CommitObserver, _ environment: Environment) throws
+        -> Bool
+    {
         guard try hasCaptured(db) else { return false }
         var isTaken = false
         try db.inTransaction(.immediate) {
@@ -68,9 +65,7 @@ extension SyncEngine {
     }
 
     private static func hasCaptured(_ db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
-        ) ?? false
+        try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")) ?? false
     }
 
     /// Divides a parked change set that no known transaction made, and makes again what nobody
@@ -90,9 +85,7 @@ extension SyncEngine {
             }
         }
         for id in parts.uncontested {
-            do {
-                try await resolve(id, .retry)
-            } catch is TidemarkError {
+            do { try await resolve(id, .retry) } catch is TidemarkError {
                 // It stays in the conflicts, where it is shown; the others go on.
                 continue
             }

@@ -28,8 +28,7 @@ struct RoundBound: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` with `fileDamaged` when too many have changed
     ///   nothing.
     mutating func begin(isCatchingUp: Bool, _ file: DeviceFile, in db: Database) throws {
-        let mark =
-            isCatchingUp ? Mark.revision(file.revision) : try Self.waiting(in: db)
+        let mark = isCatchingUp ? Mark.revision(file.revision) : try Self.waiting(in: db)
         repeats = mark == last ? repeats + 1 : 0
         last = mark
         guard repeats >= Self.repeatsMax else { return }

@@ -27,18 +27,13 @@ extension SyncRound {
     }
 
     /// Takes in what the server says about differing rows.
-    package mutating func compared(
-        _ answer: [UInt8],
-        to question: RowComparison.Question,
-        in db: Database
-    ) throws -> [SyncEvent] {
+    package mutating func compared(_ answer: [UInt8], to question: RowComparison.Question, in db: Database) throws
+        -> [SyncEvent]
+    {
         guard !needsConfirmation else {
             let answer = try ComparisonAnswer(answer, to: question, file: DeviceFile(db), in: db)
             needsConfirmation = false
-            consent = .confirmed(
-                revision: answer.revision,
-                fingerprint: answer.fingerprint ?? .none
-            )
+            consent = .confirmed(revision: answer.revision, fingerprint: answer.fingerprint ?? .none)
             return []
         }
         guard var comparison else { return [] }

@@ -20,11 +20,9 @@ extension SyncRound {
     /// Decides what an error means for the sync.
     ///
     /// - Throws: The error, when it ends the sync.
-    package mutating func failed(
-        _ error: TidemarkError,
-        during outgoing: DeviceCore.Outgoing?,
-        in db: Database
-    ) throws -> [SyncEvent] {
+    package mutating func failed(_ error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database) throws
+        -> [SyncEvent]
+    {
         // Told unasked what is no answer, the device asks.
         if outgoing?.told != nil, error.code == .invalidResponse { return [] }
         if outgoing?.asksShort == true, let outcome = ShortQuestions.Outcome(refusal: error) {
@@ -34,8 +32,8 @@ extension SyncRound {
         }
         var error = error
         // A change set that cannot be read is refused before its id is: its place is its index.
-        if let sent = outgoing?.changeSets, error.place.id == nil,
-            let index = error.place.changeSet, sent.indices.contains(index)
+        if let sent = outgoing?.changeSets, error.place.id == nil, let index = error.place.changeSet,
+            sent.indices.contains(index)
         {
             error.place.id = sent[index]
         }
@@ -106,31 +104,17 @@ extension SyncRound {
     }
 
     private func isWaiting(_ id: String, in db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)",
-            arguments: [id]
-        ) ?? false
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)", arguments: [id])
+            ?? false
     }
 
     private func drain(_ db: Database) throws {
-        try DeviceCore.drain(
-            db,
-            boundaries: boundaries(),
-            now: environment.now(),
-            newID: environment.newID
-        )
+        try DeviceCore.drain(db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
     /// Parks the change set that an error is about.
     private func park(_ error: TidemarkError, in db: Database) throws -> [SyncEvent] {
-        try DeviceCore.park(
-            error,
-            in: db,
-            boundaries: boundaries(),
-            now: environment.now(),
-            newID: environment.newID
-        )
+        try DeviceCore.park(error, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
     private mutating func require(_ need: Need, after error: TidemarkError) throws {
@@ -145,10 +129,7 @@ extension SyncRound {
     ///
     /// When the server had once confirmed the same rows, its history is another one than before:
     /// what waits may refer to records that are others now.
-    private mutating func requireComparison(
-        after error: TidemarkError,
-        hasOtherHistory: Bool
-    ) throws {
+    private mutating func requireComparison(after error: TidemarkError, hasOtherHistory: Bool) throws {
         guard comparisonsStarted < Self.comparisonsMax else { throw error }
         comparisonsStarted += 1
         var isAccepted = false

@@ -130,9 +130,7 @@ public actor SyncEngine {
         commits = CommitObserver()
         let newID = environment.newID
         let now = environment.now
-        let renames = try renames.sorted { $0.key < $1.key }.map {
-            try ColumnRename($0.key, to: $0.value)
-        }
+        let renames = try renames.sorted { $0.key < $1.key }.map { try ColumnRename($0.key, to: $0.value) }
         try await database.typingStorage {
             try await database.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
@@ -195,9 +193,7 @@ public actor SyncEngine {
             }
             isFirst = false
         }
-        let task = Task {
-            _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion), told)
-        }
+        let task = Task { _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion), told) }
         inFlight = task
         isAsking = told == nil
         do {
@@ -242,10 +238,7 @@ public actor SyncEngine {
             while !Task.isCancelled {
                 guard let self else { return }
                 await self.round(&pace, told)
-                told = await self.pause(
-                    atMost: pace.pause(jitter: Pace.systemJitter()),
-                    canEndEarly: pace.endsWithEdit
-                )
+                told = await self.pause(atMost: pace.pause(jitter: Pace.systemJitter()), canEndEarly: pace.endsWithEdit)
             }
         }
     }
@@ -288,9 +281,7 @@ public actor SyncEngine {
     }
 
     private func isNews(_ hint: ZoneRevision) async -> Bool {
-        do {
-            return hint.isNews(to: try await database.read { try ZoneRevision(knownIn: $0) })
-        } catch {
+        do { return hint.isNews(to: try await database.read { try ZoneRevision(knownIn: $0) }) } catch {
             // A round will say what is wrong with the file.
             return true
         }
@@ -301,9 +292,7 @@ public actor SyncEngine {
         do {
             try await sync(told: told)
             pace.succeeded()
-        } catch {
-            pace.failed(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds)
-        }
+        } catch { pace.failed(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds) }
     }
 
     /// Compares all rows of this file with the server's, and tells which records differ.
@@ -316,9 +305,7 @@ public actor SyncEngine {
     /// - Throws: ``TidemarkCore/TidemarkError``, for instance `unreachable`.
     public func verify(repairing: Bool = false) async throws -> Verification {
         _ = await inFlight?.result
-        let verification = try await database.typingStorage {
-            try await rounds(.verify(repairing: repairing))
-        }
+        let verification = try await database.typingStorage { try await rounds(.verify(repairing: repairing)) }
         try await announceStatus()
         return verification ?? Verification()
     }
@@ -343,10 +330,7 @@ public actor SyncEngine {
         }
     }
 
-    private func rounds(
-        _ purpose: SyncRound.Purpose,
-        _ told: PushedChange? = nil
-    ) async throws -> Verification? {
+    private func rounds(_ purpose: SyncRound.Purpose, _ told: PushedChange? = nil) async throws -> Verification? {
         let session = SyncSession(
             database: database,
             transport: transport,
@@ -369,9 +353,7 @@ public actor SyncEngine {
 
     /// The refused change sets that wait for a decision, oldest first.
     public func conflicts() async throws -> [Conflict] {
-        try await database.typingStorage {
-            try await database.read { try SyncEngine.conflicts(in: $0) }
-        }
+        try await database.typingStorage { try await database.read { try SyncEngine.conflicts(in: $0) } }
     }
 
     /// The records of a conflict that somebody else has deleted, and that ``Resolution/retry``
@@ -399,14 +381,10 @@ public actor SyncEngine {
     ///   which they are resolved next.
     /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict, when it builds on
     ///   one that is parked itself, or when a retried change does not fit the rows any more.
-    @discardableResult
-    public func resolve(_ conflict: String, _ resolution: Resolution) async throws -> [Conflict] {
+    @discardableResult public func resolve(_ conflict: String, _ resolution: Resolution) async throws -> [Conflict] {
         let dependents = try await database.typingStorage {
             try await database.write { db in
-                try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(
-                    conflict,
-                    resolution
-                )
+                try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(conflict, resolution)
             }
         }
         try await announceStatus()

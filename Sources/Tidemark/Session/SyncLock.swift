@@ -27,14 +27,16 @@ struct SyncLock: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` when somebody else has it.
     func take(_ db: Database) throws {
         try refuseOthers(db)
-        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)")
-            .execute(arguments: [owner, environment.process, until])
+        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)").execute(arguments: [
+            owner, environment.process, until,
+        ])
     }
 
     /// Keeps the lock for longer, if it is still this owner's.
     func renew(_ db: Database) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_lock SET until = ? WHERE owner = ?").execute(
-            arguments: [until, owner])
+        try db.cachedStatement(sql: "UPDATE tidemark_lock SET until = ? WHERE owner = ?").execute(arguments: [
+            until, owner,
+        ])
     }
 
     /// Looks whether somebody else syncs, and writes nothing.
@@ -42,9 +44,7 @@ struct SyncLock: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` when somebody does.
     func refuseOthers(_ db: Database) throws {
         let now = environment.now()
-        if let row = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")
-        ),
+        if let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")),
             try row.value("owner") as String != owner
         {
             let process = try row.value("process") as Int32
@@ -62,18 +62,13 @@ struct SyncLock: Sendable {
 
     /// Frees the lock, if it is this owner's.
     func release(_ db: Database) throws {
-        try db.cachedStatement(sql: "DELETE FROM tidemark_lock WHERE owner = ?").execute(
-            arguments: [owner])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_lock WHERE owner = ?").execute(arguments: [owner])
     }
 
     /// When a lease that begins now is over.
-    private var until: Int64 {
-        Self.milliseconds(environment.now().addingTimeInterval(Self.lease))
-    }
+    private var until: Int64 { Self.milliseconds(environment.now().addingTimeInterval(Self.lease)) }
 
-    private static func milliseconds(_ date: Date) -> Int64 {
-        Int64((date.timeIntervalSince1970 * 1_000).rounded())
-    }
+    private static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }
 
     private static func date(_ milliseconds: Int64) -> Date {
         Date(timeIntervalSince1970: Double(milliseconds) / 1_000)

@@ -113,8 +113,7 @@ package struct SyncRound: Sendable {
         consent = .none
         switch purpose {
         case .sync(let isAccepting): if isAccepting { consent = .given }
-        case .verify(let isRepairing):
-            comparison = RowComparison(limits: limits, replaces: isRepairing)
+        case .verify(let isRepairing): comparison = RowComparison(limits: limits, replaces: isRepairing)
         }
         core = DeviceCore(limits: limits)
         self.limits = limits
@@ -143,19 +142,14 @@ package struct SyncRound: Sendable {
             // Somebody else has been at it since, and the server would say something else now.
             if case .snapshot(_?) = need, try asked != FileState(file, in: db) { need = .request }
             // The zone may have been altered since, so that both agree by now.
-            if case .request = need, schemasTaken == 0, file.served != nil,
-                !file.tables.problems.isEmpty
-            {
+            if case .request = need, schemasTaken == 0, file.served != nil, !file.tables.problems.isEmpty {
                 try requireSchema()
             }
             if case .request = need, file.isStale { need = .snapshot(nil) }
             // What was sent may be among the rows that come.
-            if case .snapshot(nil) = need, try core.hasFrozen(db) {
-                need = .question(isDoubted: false)
-            }
+            if case .snapshot(nil) = need, try core.hasFrozen(db) { need = .question(isDoubted: false) }
             switch need {
-            case _ where needsConfirmation:
-                step = .compare(try .confirmation(DeviceFile(db)))
+            case _ where needsConfirmation: step = .compare(try .confirmation(DeviceFile(db)))
             case .request:
                 try bound.begin(isCatchingUp: isTakingIn, file, in: db)
                 step = .send(try prepare(db))
@@ -179,11 +173,9 @@ package struct SyncRound: Sendable {
     }
 
     /// Takes an answer in.
-    package mutating func answered(
-        _ answer: [UInt8],
-        to outgoing: DeviceCore.Outgoing,
-        in db: Database
-    ) throws -> [SyncEvent] {
+    package mutating func answered(_ answer: [UInt8], to outgoing: DeviceCore.Outgoing, in db: Database) throws
+        -> [SyncEvent]
+    {
         if outgoing.asksShort, shortOutcome == nil { shortOutcome = .answered }
         guard outgoing.exchange != .question else {
             var known: String?
@@ -203,9 +195,7 @@ package struct SyncRound: Sendable {
                 consent: consent,
                 now: environment.now(),
                 newID: environment.newID
-            ) { applied in
-                if applied.isEven, !isComparing, merge.isEmpty { try lock.release(db) }
-            }
+            ) { applied in if applied.isEven, !isComparing, merge.isEmpty { try lock.release(db) } }
         } catch let deletion as MassDeletion {
             try requireConfirmation(of: deletion)
             return []
@@ -278,12 +268,8 @@ package struct SyncRound: Sendable {
     private func fitIfNeeded(_ db: Database) throws {
         guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
         try Transaction.withoutForeignKeys(db) {
-            try FitSchema(
-                db: db,
-                now: environment.now(),
-                boundaries: boundaries(),
-                newID: environment.newID
-            ).runIfNeeded()
+            try FitSchema(db: db, now: environment.now(), boundaries: boundaries(), newID: environment.newID)
+                .runIfNeeded()
         }
     }
 
@@ -328,18 +314,14 @@ package struct SyncRound: Sendable {
     }
 
     /// Lets the app's functions merge what was refused; what they made is sent in this sync.
-    private mutating func mergeParked(
-        _ events: [SyncEvent],
-        in db: Database
-    ) throws -> [SyncEvent] {
+    private mutating func mergeParked(_ events: [SyncEvent], in db: Database) throws -> [SyncEvent] {
         var settled: [String] = []
         try db.inTransaction(.immediate) {
-            settled = try MergeConflicts(
-                db: db,
-                schema: DeviceFile(db).schema,
-                functions: merge,
-                limits: limits
-            ).run(boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+            settled = try MergeConflicts(db: db, schema: DeviceFile(db).schema, functions: merge, limits: limits).run(
+                boundaries: boundaries(),
+                now: environment.now(),
+                newID: environment.newID
+            )
             if isEven, settled.isEmpty { try lock.release(db) }
             return .commit
         }
@@ -359,9 +341,9 @@ package struct SyncRound: Sendable {
 
     /// An answer that settles nothing of what was sent would be asked for again for ever.
     private func requireProgress(_ outgoing: DeviceCore.Outgoing, _ applied: Applied) throws {
-        guard !outgoing.changeSets.isEmpty, !applied.isStale, !applied.hasMore,
-            applied.settledCount == 0
-        else { return }
+        guard !outgoing.changeSets.isEmpty, !applied.isStale, !applied.hasMore, applied.settledCount == 0 else {
+            return
+        }
         throw AnswerCheck.inapplicable("it has no verdict on the change sets that were sent.")
     }
 }

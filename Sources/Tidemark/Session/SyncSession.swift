@@ -23,10 +23,7 @@ struct SyncSession: Sendable {
     /// Runs steps until nothing waits and nothing is missing.
     ///
     /// - Returns: What a comparison of rows found, if there was one.
-    func run(
-        _ purpose: SyncRound.Purpose,
-        _ tell: @Sendable (SyncEvent) -> Void
-    ) async throws -> Verification? {
+    func run(_ purpose: SyncRound.Purpose, _ tell: @Sendable (SyncEvent) -> Void) async throws -> Verification? {
         let commits = commits
         var round = SyncRound(
             for: purpose,
@@ -35,9 +32,7 @@ struct SyncSession: Sendable {
             environment: environment,
             merge: merge,
             told: told
-        ) {
-            commits.takeBoundaries()
-        }
+        ) { commits.takeBoundaries() }
         defer { shortQuestions.update { [round] in $0.ended(round.shortOutcome) } }
         do {
             try await run(&round, tell)
@@ -57,10 +52,7 @@ struct SyncSession: Sendable {
         }
     }
 
-    private func run(
-        _ round: inout SyncRound,
-        _ tell: @Sendable (SyncEvent) -> Void
-    ) async throws {
+    private func run(_ round: inout SyncRound, _ tell: @Sendable (SyncEvent) -> Void) async throws {
         while true {
             try Task.checkCancellation()
             var sent: DeviceCore.Outgoing?
@@ -71,17 +63,10 @@ struct SyncSession: Sendable {
                     let carried = outgoing.carried
                     sent = carried
                     let answer = try await carry(outgoing)
-                    try await advance(&round) {
-                        try $0.answered(answer, to: carried, in: $1)
-                    }.forEach(tell)
+                    try await advance(&round) { try $0.answered(answer, to: carried, in: $1) }.forEach(tell)
                 case .compare(let question):
-                    let answer = try await transport.fingerprints(
-                        zone: question.zone,
-                        body: question.body
-                    )
-                    try await advance(&round) {
-                        try $0.compared(answer, to: question, in: $1)
-                    }.forEach(tell)
+                    let answer = try await transport.fingerprints(zone: question.zone, body: question.body)
+                    try await advance(&round) { try $0.compared(answer, to: question, in: $1) }.forEach(tell)
                 case .fetchSnapshot(let zone, let base):
                     try await takeSnapshot(of: zone, since: base, &round).forEach(tell)
                 case .fetchSchema(let zone):
@@ -90,9 +75,7 @@ struct SyncSession: Sendable {
                 }
             } catch let error as TidemarkError {
                 let outgoing = sent
-                try await advance(&round) {
-                    try $0.failed(error, during: outgoing, in: $1)
-                }.forEach(tell)
+                try await advance(&round) { try $0.failed(error, during: outgoing, in: $1) }.forEach(tell)
             }
         }
     }
@@ -100,11 +83,8 @@ struct SyncSession: Sendable {
     private func carry(_ outgoing: DeviceCore.Outgoing) async throws -> [UInt8] {
         if let told = outgoing.told { return told }
         let zone = outgoing.zone
-        guard let short = outgoing.short else {
-            return try await transport.sync(zone: zone, body: outgoing.body)
-        }
-        return try await transport.news(zone: zone, device: short.device, since: short.tag)
-            ?? short.nothingNew
+        guard let short = outgoing.short else { return try await transport.sync(zone: zone, body: outgoing.body) }
+        return try await transport.news(zone: zone, device: short.device, since: short.tag) ?? short.nothingNew
     }
 
     /// Lets the machine do a step on the database's thread.
@@ -122,20 +102,16 @@ struct SyncSession: Sendable {
         return result
     }
 
-    private func takeSnapshot(
-        of zone: String,
-        since base: DeltaBase?,
-        _ round: inout SyncRound
-    ) async throws -> [SyncEvent] {
-        let path = FileManager.default.temporaryDirectory
-            .appendingPathComponent("tidemark-\(environment.newID().uuidString).sqlite").path
+    private func takeSnapshot(of zone: String, since base: DeltaBase?, _ round: inout SyncRound) async throws
+        -> [SyncEvent]
+    {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent(
+            "tidemark-\(environment.newID().uuidString).sqlite"
+        ).path
         defer { SnapshotScratch.remove(path) }
         let lock = round.lock
         let start = environment.now()
-        let (pieces, arrived) = AsyncStream.makeStream(
-            of: Void.self,
-            bufferingPolicy: .bufferingNewest(1)
-        )
+        let (pieces, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         async let kept: Void = keep(lock, takenAt: start, while: pieces)
         try await transport.snapshot(zone: zone, since: base, to: path) { _, _ in arrived.yield() }
         arrived.finish()
@@ -144,14 +120,9 @@ struct SyncSession: Sendable {
     }
 
     /// Keeps the lock for longer, again and again, while pieces of a file arrive.
-    private func keep(
-        _ lock: SyncLock,
-        takenAt start: Date,
-        while pieces: AsyncStream<Void>
-    ) async throws {
+    private func keep(_ lock: SyncLock, takenAt start: Date, while pieces: AsyncStream<Void>) async throws {
         var renewed = start
-        for await _ in pieces
-        where environment.now().timeIntervalSince(renewed) >= SyncLock.lease / 2 {
+        for await _ in pieces where environment.now().timeIntervalSince(renewed) >= SyncLock.lease / 2 {
             renewed = environment.now()
             try await database.writeWithoutTransaction { try lock.renew($0) }
         }
@@ -167,9 +138,7 @@ final class Remembered<Value: Sendable>: Sendable {
     init(_ value: Value) { self.value = Mutex(value) }
 
     /// Reads and changes it.
-    func update<Result: Sendable>(_ body: (inout Value) -> Result) -> Result {
-        value.withLock { body(&$0) }
-    }
+    func update<Result: Sendable>(_ body: (inout Value) -> Result) -> Result { value.withLock { body(&$0) } }
 }
 
 /// Temporary files of a snapshot that is being taken in.
@@ -178,9 +147,7 @@ enum SnapshotScratch {
     static func remove(_ path: String) {
         for name in [path, path + "-wal", path + "-shm", path + "-journal"]
         where FileManager.default.fileExists(atPath: name) {
-            do {
-                try FileManager.default.removeItem(atPath: name)
-            } catch {
+            do { try FileManager.default.removeItem(atPath: name) } catch {
                 // A file in the temporary folder that cannot be removed is the system's to clear.
                 continue
             }

@@ -19,16 +19,12 @@ final class Broadcast<Value: Sendable>: Sendable {
                 state.readers[state.next] = continuation
                 return state.next
             }
-            continuation.onTermination = { [weak self] _ in
-                self?.state.withLock { $0.readers[number] = nil }
-            }
+            continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.readers[number] = nil } }
         }
     }
 
     /// Sends a value to every reader.
-    func send(_ value: Value) {
-        for reader in state.withLock({ Array($0.readers.values) }) { reader.yield(value) }
-    }
+    func send(_ value: Value) { for reader in state.withLock({ Array($0.readers.values) }) { reader.yield(value) } }
 
     /// Ends the streams handed out so far.
     func finish() {

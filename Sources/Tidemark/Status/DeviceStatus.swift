@@ -37,8 +37,7 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
         let captured = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_capture") ?? 0
         let queued = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_changeset") ?? 0
         pendingChangeSets = queued + (captured > 0 ? 1 : 0)
-        pendingRecords =
-            try (Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_base") ?? 0) + captured
+        pendingRecords = try (Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_base") ?? 0) + captured
         let kinds = try Row.fetchOne(
             db,
             sql: """

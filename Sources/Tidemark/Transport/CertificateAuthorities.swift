@@ -6,9 +6,7 @@ enum CertificateAuthorities {
     /// Makes TLS trust those of a PEM file, and no other.
     static func configuration(trusting path: String) throws(TidemarkError) -> TLSConfiguration {
         let certificates: [NIOSSLCertificate]
-        do {
-            certificates = try NIOSSLCertificate.fromPEMFile(path)
-        } catch {
+        do { certificates = try NIOSSLCertificate.fromPEMFile(path) } catch {
             // The error says no more than that.
             certificates = []
         }

@@ -11,8 +11,7 @@ extension HTTPExchange {
     func failure(_ error: any Error) -> TidemarkError {
         if let failure = tlsFailure(error) { return failure }
         return switch error {
-        case GzipError.truncated:
-            address.unreachable("the answer ended too early")
+        case GzipError.truncated: address.unreachable("the answer ended too early")
         case GzipError.tooLarge(let bytesMax):
             // Not `tooLarge`: that is about the request, whose change sets are innocent here.
             TidemarkError(
@@ -20,17 +19,14 @@ extension HTTPExchange {
                 "The answer of \(address.hostAndPort) holds more than \(bytesMax) bytes.",
                 fix: "Have the server send less at a time, or raise this device's limit."
             )
-        case is GzipError:
-            address.foreign("damaged gzip")
+        case is GzipError: address.foreign("damaged gzip")
         case let error as HTTPParserError where error != .invalidEOFState:
             address.foreign(
                 "something else than HTTP",
                 fix: address.isPlain
-                    ? "Check the address; if the server speaks TLS, begin it with https://."
-                    : "Check the address."
+                    ? "Check the address; if the server speaks TLS, begin it with https://." : "Check the address."
             )
-        default:
-            address.unreachable(cause(error))
+        default: address.unreachable(cause(error))
         }
     }
 
@@ -55,9 +51,7 @@ extension HTTPExchange {
     }
 
     private func cause(_ error: NIOConnectionError) -> String {
-        guard let first = error.connectionErrors.first else {
-            return "its name cannot be looked up"
-        }
+        guard let first = error.connectionErrors.first else { return "its name cannot be looked up" }
         return cause(first.error)
     }
 }

@@ -15,11 +15,9 @@ struct ContentRange: Hashable {
     init?(_ header: String) {
         let parts = header.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 2, parts[0].lowercased() == "bytes" else { return nil }
-        let numbers = parts[1].split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "/" }
-            .map(Self.number)
-        guard numbers.count == 3, let first = numbers[0], let last = numbers[1],
-            let total = numbers[2], first <= last, last < total,
-            header.hasSuffix("-\(last)/\(total)")
+        let numbers = parts[1].split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "/" }.map(Self.number)
+        guard numbers.count == 3, let first = numbers[0], let last = numbers[1], let total = numbers[2], first <= last,
+            last < total, header.hasSuffix("-\(last)/\(total)")
         else { return nil }
         self.first = first
         self.last = last

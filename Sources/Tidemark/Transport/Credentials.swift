@@ -41,9 +41,7 @@ public struct Credentials: Sendable {
     ///   ``TidemarkCore/ErrorCode/signInNeeded``; a ``TidemarkCore/TidemarkError`` is thrown as it
     ///   is.
     /// - Returns: Credentials that ask the app.
-    public static func provider(
-        _ provide: @escaping @Sendable (_ need: Need) async throws -> String?
-    ) -> Credentials {
+    public static func provider(_ provide: @escaping @Sendable (_ need: Need) async throws -> String?) -> Credentials {
         Credentials(provide: provide)
     }
 
@@ -56,14 +54,8 @@ public struct Credentials: Sendable {
     func token(for need: Need) async throws -> String? {
         guard let provide else { return nil }
         let token: String?
-        do {
-            token = try await provide(need)
-        } catch let error as TidemarkError {
-            throw error
-        } catch {
-            guard !(error is CancellationError), !Task.isCancelled else {
-                throw CancellationError()
-            }
+        do { token = try await provide(need) } catch let error as TidemarkError { throw error } catch {
+            guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
             // Its words may hold a secret.
             throw TidemarkError(
                 .signInNeeded,
@@ -86,8 +78,7 @@ public struct Credentials: Sendable {
             reason = "is empty"
         } else if token.utf8.count > bytesMax {
             reason = "is longer than \(bytesMax) bytes"
-        } else if let index = token.utf8.enumerated().first(where: { !visible.contains($0.element) }
-        ) {
+        } else if let index = token.utf8.enumerated().first(where: { !visible.contains($0.element) }) {
             reason =
                 "has a space, a line break or another character that cannot stand in a header, at byte \(index.offset + 1)"
         } else {

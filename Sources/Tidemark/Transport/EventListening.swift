@@ -10,25 +10,16 @@ struct EventListening {
     let zone: String
 
     /// Reads events until the stream ends.
-    func run(
-        _ response: HTTPClientResponse,
-        heard: @Sendable (PushEvent) -> Void
-    ) async throws {
+    func run(_ response: HTTPClientResponse, heard: @Sendable (PushEvent) -> Void) async throws {
         let type = response.headers.first(name: "Content-Type") ?? "no content type"
-        guard type.lowercased().hasPrefix("text/event-stream") else {
-            throw address.foreign("a page of \(type)")
-        }
+        guard type.lowercased().hasPrefix("text/event-stream") else { throw address.foreign("a page of \(type)") }
         var reader = EventStreamReader()
         for try await piece in response.body {
             do {
-                for item in try reader.take(piece.readableBytesView) {
-                    if let event = try event(item) { heard(event) }
-                }
+                for item in try reader.take(piece.readableBytesView) { if let event = try event(item) { heard(event) } }
             } catch is EventStreamReader.TooLong {
                 throw address.foreign("an event without an end")
-            } catch is DecodingError {
-                throw address.foreign("an event of another kind")
-            }
+            } catch is DecodingError { throw address.foreign("an event of another kind") }
         }
     }
 

@@ -31,10 +31,7 @@ struct HTTPExchange: Sendable {
         // Whether and when to try again is for the session to say.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsMax
-        return HTTPClient(
-            eventLoopGroup: HTTPClient.defaultEventLoopGroup,
-            configuration: configuration
-        )
+        return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }
 
     let address: ServerAddress
@@ -71,12 +68,8 @@ struct HTTPExchange: Sendable {
                 token = fresh
                 isLast = true
             }
-        } catch let error as TidemarkError {
-            throw error
-        } catch {
-            guard !(error is CancellationError), !Task.isCancelled else {
-                throw CancellationError()
-            }
+        } catch let error as TidemarkError { throw error } catch {
+            guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
             throw failure(error)
         }
     }
@@ -92,9 +85,7 @@ struct HTTPExchange: Sendable {
     /// The body of an answer that must be a JSON object.
     func json(_ response: HTTPClientResponse) async throws -> [UInt8] {
         let type = response.headers.first(name: "Content-Type") ?? "no content type"
-        guard type.lowercased().hasPrefix("application/json") else {
-            throw address.foreign("a page of \(type)")
-        }
+        guard type.lowercased().hasPrefix("application/json") else { throw address.foreign("a page of \(type)") }
         let body = try await body(of: response, bytesMax: responseBytesMax)
         guard body.first(where: { !Self.whitespace.contains($0) }) == UInt8(ascii: "{") else {
             throw address.foreign("something else than a JSON object")
@@ -134,17 +125,12 @@ struct HTTPExchange: Sendable {
     }
 
     /// The error that an answer other than 200 stands for.
-    private func refusal(
-        _ response: HTTPClientResponse,
-        hasToken: Bool
-    ) async throws -> TidemarkError {
+    private func refusal(_ response: HTTPClientResponse, hasToken: Bool) async throws -> TidemarkError {
         do {
             let body = try await body(of: response, bytesMax: Self.errorBytesMax)
             return try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError
         } catch {
-            guard !(error is CancellationError), !Task.isCancelled else {
-                throw CancellationError()
-            }
+            guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
             // These say it by their status, even if their words were cut off.
             if let known = refusal(by: response, hasToken: hasToken) { return known }
             guard error is DecodingError || error is GzipError else { throw error }
@@ -158,8 +144,9 @@ struct HTTPExchange: Sendable {
         switch response.status {
         case .unauthorized:
             // `Basic realm="..."`: the first word is enough.
-            let scheme = response.headers.first(name: "WWW-Authenticate")
-                .map { String($0.prefix { $0.isASCII && $0.isLetter }) }
+            let scheme = response.headers.first(name: "WWW-Authenticate").map {
+                String($0.prefix { $0.isASCII && $0.isLetter })
+            }
             return address.signInNeeded(hasToken: hasToken, scheme: scheme)
         case .forbidden: return address.notAllowed(hasToken: hasToken)
         case .payloadTooLarge:
@@ -174,9 +161,7 @@ struct HTTPExchange: Sendable {
 
     /// The seconds of `Retry-After`; its other form, a date, counts as none.
     private func retryAfter(_ response: HTTPClientResponse) -> Int? {
-        response.headers.first(name: "Retry-After").flatMap { Int($0) }.flatMap {
-            $0 < 0 ? nil : $0
-        }
+        response.headers.first(name: "Retry-After").flatMap { Int($0) }.flatMap { $0 < 0 ? nil : $0 }
     }
 
     /// What to do about a status that did not come from Tidemark.
@@ -186,15 +171,10 @@ struct HTTPExchange: Sendable {
             let target = response.headers.first(name: "Location") ?? "elsewhere"
             return "It redirects to \(target): use the server's own address, or log in to the "
                 + "network in a browser if the target is its login page."
-        case 502...504:
-            return
-                "A proxy is there, but the server behind it is not: start it, or try again later."
-        case 407, 511:
-            return "Something on the way wants a login: log in in a browser and try again."
-        case 400 where address.isPlain:
-            return "Check the address; if the server speaks TLS, begin it with https://."
-        default:
-            return "Check that the address is the server's, path included."
+        case 502...504: return "A proxy is there, but the server behind it is not: start it, or try again later."
+        case 407, 511: return "Something on the way wants a login: log in in a browser and try again."
+        case 400 where address.isPlain: return "Check the address; if the server speaks TLS, begin it with https://."
+        default: return "Check that the address is the server's, path included."
         }
     }
 }

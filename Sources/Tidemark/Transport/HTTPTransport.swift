@@ -47,8 +47,7 @@ public struct HTTPTransport: Transport {
             throw TidemarkError(
                 .invalidArgument,
                 "The token would travel to \(address.hostAndPort) for everybody on the way to read.",
-                fix:
-                    "Use https:// for a server on another machine, or give no token (TIDEMARK_TOKEN, --token-file)."
+                fix: "Use https:// for a server on another machine, or give no token (TIDEMARK_TOKEN, --token-file)."
             )
         }
         var tls: TLSConfiguration?
@@ -70,12 +69,8 @@ public struct HTTPTransport: Transport {
     }
 
     /// Asks what is new by `GET /sync`: the tag is an entity tag of HTTP.
-    @concurrent public func news(zone: String, device: String, since tag: ZoneTag) async throws
-        -> [UInt8]?
-    {
-        var request = HTTPClientRequest(
-            url: address.url(zone: zone, path: "sync", device: device)
-        )
+    @concurrent public func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
+        var request = HTTPClientRequest(url: address.url(zone: zone, path: "sync", device: device))
         request.headers.add(name: "If-None-Match", value: tag.entityTag)
         request.headers.add(name: "Accept-Encoding", value: "gzip")
         return try await exchange.answer(to: request, besides: .notModified) { response in
@@ -100,10 +95,7 @@ public struct HTTPTransport: Transport {
             request.headers.add(name: "Content-Encoding", value: "gzip")
             content = await blocking { gzip(body) }
         }
-        request.body = .stream(
-            UploadPieces(ByteBuffer(bytes: content)),
-            length: .known(Int64(content.count))
-        )
+        request.body = .stream(UploadPieces(ByteBuffer(bytes: content)), length: .known(Int64(content.count)))
         return try await exchange.answer(to: request, read: exchange.json)
     }
 
@@ -120,8 +112,7 @@ public struct HTTPTransport: Transport {
     ) async throws {
         // All three are made of characters that an URL may have.
         let query = base.map {
-            "?since=\($0.revision)"
-                + ($0 == .nothing ? "" : "&epoch=\($0.epoch)&schema=\($0.schema)")
+            "?since=\($0.revision)" + ($0 == .nothing ? "" : "&epoch=\($0.epoch)&schema=\($0.schema)")
         }
         let download = SnapshotDownload(
             exchange: exchange,
@@ -161,9 +152,7 @@ public struct HTTPTransport: Transport {
         var request = HTTPClientRequest(url: address.url(zone: zone, path: "digest"))
         request.headers.add(name: "Accept-Encoding", value: "gzip")
         let json = try await exchange.answer(to: request, read: exchange.json)
-        do {
-            return try JSONDecoder().decode(ZoneDigest.self, from: Data(json))
-        } catch {
+        do { return try JSONDecoder().decode(ZoneDigest.self, from: Data(json)) } catch {
             throw address.foreign("JSON that is not a digest")
         }
     }

@@ -18,9 +18,7 @@ struct PartFile: Sendable {
         handle = try await blocking {
             // The rows are nobody else's to read, in a folder like /tmp either.
             let descriptor = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-            guard descriptor >= 0 else {
-                throw Self.unwritable(part, String(cString: strerror(errno)))
-            }
+            guard descriptor >= 0 else { throw Self.unwritable(part, String(cString: strerror(errno))) }
             return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         }
     }
@@ -28,9 +26,7 @@ struct PartFile: Sendable {
     /// Appends bytes.
     func write(_ bytes: [UInt8]) async throws {
         try await blocking { [handle, part] in
-            do {
-                try handle.write(contentsOf: Data(bytes))
-            } catch {
+            do { try handle.write(contentsOf: Data(bytes)) } catch {
                 throw Self.unwritable(part, error.localizedDescription)
             }
         }
@@ -42,9 +38,7 @@ struct PartFile: Sendable {
             do {
                 try handle.truncate(atOffset: 0)
                 try handle.seek(toOffset: 0)
-            } catch {
-                throw Self.unwritable(part, error.localizedDescription)
-            }
+            } catch { throw Self.unwritable(part, error.localizedDescription) }
         }
     }
 
@@ -54,19 +48,13 @@ struct PartFile: Sendable {
             do {
                 try handle.synchronize()
                 try handle.close()
-            } catch {
-                throw Self.unwritable(part, error.localizedDescription)
-            }
-            guard rename(part, path) == 0 else {
-                throw Self.unwritable(path, String(cString: strerror(errno)))
-            }
+            } catch { throw Self.unwritable(part, error.localizedDescription) }
+            guard rename(part, path) == 0 else { throw Self.unwritable(path, String(cString: strerror(errno))) }
         }
     }
 
     /// Removes the part; one that cannot be removed is emptied by the next download.
-    func discard() async {
-        await blocking { [part] in _ = unlink(part) }
-    }
+    func discard() async { await blocking { [part] in _ = unlink(part) } }
 
     /// The error for a file that cannot be written where it should be.
     static func unwritable(_ path: String, _ reason: String) -> TidemarkError {

@@ -15,18 +15,14 @@ struct ServerAddress: Hashable, Sendable {
     /// Checks a URL as a person wrote it.
     init(_ url: String) throws(TidemarkError) {
         let parts = URLComponents(string: url)
-        guard let parts, let scheme = parts.scheme?.lowercased(),
-            ["http", "https"].contains(scheme)
-        else {
+        guard let parts, let scheme = parts.scheme?.lowercased(), ["http", "https"].contains(scheme) else {
             throw Self.invalid(url, "does not start with http:// or https://")
         }
         guard let host = parts.host, !host.isEmpty else { throw Self.invalid(url, "has no host") }
         guard parts.user == nil, parts.password == nil else {
             throw Self.invalid("with a user", "holds a name or password, which end up in logs")
         }
-        guard parts.query == nil, parts.fragment == nil else {
-            throw Self.invalid(url, "has a query or a fragment")
-        }
+        guard parts.query == nil, parts.fragment == nil else { throw Self.invalid(url, "has a query or a fragment") }
         let port = parts.port ?? (scheme == "https" ? 443 : 80)
         guard (1...65_535).contains(port), let string = parts.string else {
             throw Self.invalid(url, "has a port that does not exist")
@@ -34,8 +30,7 @@ struct ServerAddress: Hashable, Sendable {
         isPlain = scheme == "http"
         isReadableOnTheWay = isPlain && !Loopback.contains(host)
         base = String(string.reversed().drop { $0 == "/" }.reversed())
-        hostAndPort =
-            host.contains(":") && !host.hasPrefix("[") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        hostAndPort = host.contains(":") && !host.hasPrefix("[") ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 
     /// The URL of one of the server's paths for a zone.
@@ -65,15 +60,8 @@ struct ServerAddress: Hashable, Sendable {
 
 extension ServerAddress {
     /// The server cannot be reached, or the connection to it broke.
-    func unreachable(
-        _ cause: String,
-        fix: String = "Check the network and the address."
-    ) -> TidemarkError {
-        TidemarkError(
-            .unreachable,
-            "Cannot reach \(hostAndPort): \(cause).",
-            fix: "\(fix) \(Self.comfort)"
-        )
+    func unreachable(_ cause: String, fix: String = "Check the network and the address.") -> TidemarkError {
+        TidemarkError(.unreachable, "Cannot reach \(hostAndPort): \(cause).", fix: "\(fix) \(Self.comfort)")
     }
 
     private static let comfort = "Changes made here are kept, and sent later."
@@ -81,8 +69,7 @@ extension ServerAddress {
     /// A server, or a proxy before it, answered 401.
     func signInNeeded(hasToken: Bool, scheme: String?) -> TidemarkError {
         let isBearer = scheme.map { $0.lowercased() == "bearer" } ?? true
-        let asks =
-            isBearer ? "" : " It asks for \(scheme ?? ""); a device sends bearer tokens only."
+        let asks = isBearer ? "" : " It asks for \(scheme ?? ""); a device sends bearer tokens only."
         return TidemarkError(
             .signInNeeded,
             hasToken
@@ -98,8 +85,7 @@ extension ServerAddress {
         TidemarkError(
             .notAllowed,
             "\(hostAndPort) does not let this device in (403)\(hasToken ? ", whose token it knows" : "").",
-            fix:
-                "Ask who runs the server for access, or sign in as somebody who has it. \(Self.comfort)"
+            fix: "Ask who runs the server for access, or sign in as somebody who has it. \(Self.comfort)"
         )
     }
 

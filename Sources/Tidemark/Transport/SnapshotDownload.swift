@@ -37,23 +37,21 @@ struct SnapshotDownload {
         case cut(any Error, bytes: Int64)
     }
 
-    private func fetch(
-        _ intake: SnapshotIntake,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
+    private func fetch(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
+        async throws
+    {
         var budget = ResumeBudget()
         while case .cut(let error, let bytes) = try await attempt(intake, progress: progress) {
-            guard intake.tag != nil,
-                budget.allowsAnother(afterBringing: bytes, received: intake.received)
-            else { throw exchange.failure(error) }
+            guard intake.tag != nil, budget.allowsAnother(afterBringing: bytes, received: intake.received) else {
+                throw exchange.failure(error)
+            }
         }
     }
 
     /// Asks for what is missing, once.
-    private func attempt(
-        _ intake: SnapshotIntake,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws -> Ending {
+    private func attempt(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
+        async throws -> Ending
+    {
         var request = HTTPClientRequest(url: url)
         // The file is compressed already.
         request.headers.add(name: "Accept-Encoding", value: "identity")
@@ -62,10 +60,7 @@ struct SnapshotDownload {
             request.headers.add(name: "Range", value: "bytes=\(intake.received)-")
             request.headers.add(name: "If-Range", value: tag)
         }
-        return try await exchange.answer(
-            to: request,
-            besides: isRest ? .partialContent : .ok
-        ) { response in
+        return try await exchange.answer(to: request, besides: isRest ? .partialContent : .ok) { response in
             try await intake.begin(response)
             return try await copy(response, to: intake, progress: progress)
         }
@@ -83,9 +78,7 @@ struct SnapshotDownload {
         var pieces = response.body.makeAsyncIterator()
         while true {
             let piece: ByteBuffer?
-            do {
-                piece = try await pieces.next()
-            } catch {
+            do { piece = try await pieces.next() } catch {
                 guard isCut(error) else { throw error }
                 return .cut(error, bytes: intake.received - begun)
             }
@@ -103,7 +96,6 @@ struct SnapshotDownload {
 
     /// Whether an answer's body ended because the connection broke.
     private func isCut(_ error: any Error) -> Bool {
-        !(error is CancellationError) && !Task.isCancelled
-            && exchange.failure(error).code == .unreachable
+        !(error is CancellationError) && !Task.isCancelled && exchange.failure(error).code == .unreachable
     }
 }

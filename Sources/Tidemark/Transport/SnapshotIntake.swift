@@ -33,9 +33,7 @@ final class SnapshotIntake {
     /// Takes an answer's head: a whole file, whatever came before, or the rest of this one.
     func begin(_ head: HTTPClientResponse) async throws {
         let type = head.headers.first(name: "Content-Type") ?? "no content type"
-        guard type.lowercased().hasPrefix("application/gzip") else {
-            throw address.foreign("a page of \(type)")
-        }
+        guard type.lowercased().hasPrefix("application/gzip") else { throw address.foreign("a page of \(type)") }
         if head.status == .partialContent { try goOn(head) } else { try await beginAnew(head) }
     }
 
@@ -50,9 +48,7 @@ final class SnapshotIntake {
     /// Says that the answer has come to its end.
     func finish() throws {
         try gunzip.finish()
-        guard received == total ?? received else {
-            throw address.foreign("less than it announced")
-        }
+        guard received == total ?? received else { throw address.foreign("less than it announced") }
     }
 
     private func beginAnew(_ head: HTTPClientResponse) async throws {
@@ -69,13 +65,10 @@ final class SnapshotIntake {
 
     /// Goes on with this file, if these are exactly the bytes that are missing.
     private func goOn(_ head: HTTPClientResponse) throws {
-        guard head.headers.first(name: "ETag") == tag else {
-            throw address.foreign("a part of another file")
-        }
+        guard head.headers.first(name: "ETag") == tag else { throw address.foreign("a part of another file") }
         guard let range = head.headers.first(name: "Content-Range").flatMap(ContentRange.init),
             range == ContentRange(from: received, of: total ?? range.total),
-            Int64(head.headers.first(name: "Content-Length") ?? "\(range.total - received)")
-                == range.total - received
+            Int64(head.headers.first(name: "Content-Length") ?? "\(range.total - received)") == range.total - received
         else { throw address.foreign("another part than was asked for") }
         total = range.total
     }

@@ -7,32 +7,22 @@ extension HTTPExchange {
     /// The error for a failure of TLS; nil for one of anything else.
     func tlsFailure(_ error: any Error) -> TidemarkError? {
         switch error {
-        case NIOSSLError.handshakeFailed(.sslError(let stack)):
-            handshakeFailure(stack)
+        case NIOSSLError.handshakeFailed(.sslError(let stack)): handshakeFailure(stack)
         case NIOSSLError.uncleanShutdown: address.unreachable("the connection was cut")
         case let error as NIOSSLExtraError where error == .failedToValidateHostname:
-            address.unreachable(
-                "its certificate is another server's",
-                fix: "Use the name that the certificate is for."
-            )
-        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError:
-            address.unreachable("TLS failed")
+            address.unreachable("its certificate is another server's", fix: "Use the name that the certificate is for.")
+        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: address.unreachable("TLS failed")
         default: nil
         }
     }
 
     /// The reasons of BoringSSL for a first answer that is not TLS.
-    private static let plainAnswers = [
-        "WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST",
-    ]
+    private static let plainAnswers = ["WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"]
 
     private func handshakeFailure(_ stack: NIOBoringSSLErrorStack) -> TidemarkError {
         let reasons = stack.compactMap { reason($0) }
         if reasons.contains(where: Self.plainAnswers.contains) {
-            return address.unreachable(
-                "it speaks no TLS there",
-                fix: "Did you mean http://\(address.hostAndPort)?"
-            )
+            return address.unreachable("it speaks no TLS there", fix: "Did you mean http://\(address.hostAndPort)?")
         }
         if reasons.contains("CERTIFICATE_VERIFY_FAILED") {
             return address.unreachable(

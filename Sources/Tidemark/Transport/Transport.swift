@@ -50,12 +50,8 @@ public protocol Transport: Sendable {
     ///   - known: What the device is at; the server begins with what is newer.
     ///   - heard: Told every event; must not wait.
     /// - Throws: ``TidemarkCore/TidemarkError`` when the connection is refused or breaks.
-    func listen(
-        zone: String,
-        device: String,
-        from known: ZoneRevision?,
-        heard: @Sendable (PushEvent) -> Void
-    ) async throws
+    func listen(zone: String, device: String, from known: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
+        async throws
 }
 
 extension Transport {
@@ -64,9 +60,7 @@ extension Transport {
         zone: String,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await snapshot(zone: zone, since: nil, to: path, progress: progress)
-    }
+    ) async throws { try await snapshot(zone: zone, since: nil, to: path, progress: progress) }
 
     /// Says that this way knows no short questions: the device asks in full, which is enough.
     public func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
@@ -78,12 +72,9 @@ extension Transport {
     }
 
     /// Says that nothing can be heard this way: the device asks now and then, which is enough.
-    public func listen(
-        zone: String,
-        device: String,
-        from known: ZoneRevision?,
-        heard: @Sendable (PushEvent) -> Void
-    ) async throws {
+    public func listen(zone: String, device: String, from known: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
+        async throws
+    {
         throw TidemarkError(
             .unknownPath,
             "This way to the server carries no events.",

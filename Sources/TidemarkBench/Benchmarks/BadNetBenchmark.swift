@@ -31,19 +31,9 @@ enum BadNetBenchmark: Benchmark {
         }
     }
 
-    private static func job(
-        _ job: Job,
-        _ setting: BenchSetting,
-        over link: BadLink
-    ) async throws -> BenchJob {
-        let more = (2...tables).map {
-            "CREATE TABLE part\($0) (id INTEGER PRIMARY KEY, note TEXT);"
-        }
-        let zone = Workplace.Zone(
-            rows: setting.rows,
-            sql: more.joined(),
-            roundTrip: link.roundTrip
-        )
+    private static func job(_ job: Job, _ setting: BenchSetting, over link: BadLink) async throws -> BenchJob {
+        let more = (2...tables).map { "CREATE TABLE part\($0) (id INTEGER PRIMARY KEY, note TEXT);" }
+        let zone = Workplace.Zone(rows: setting.rows, sql: more.joined(), roundTrip: link.roundTrip)
         let place = try await Workplace(setting, zone)
         let device = try await place.device(at: place.join(), .counted)
         let other = try await place.device(at: place.join())
@@ -74,11 +64,7 @@ enum BadNetBenchmark: Benchmark {
     }
 
     /// Makes what the job then sends or takes in.
-    private static func prepare(
-        _ job: Job,
-        _ device: BenchDevice,
-        _ other: BenchDevice
-    ) async throws {
+    private static func prepare(_ job: Job, _ device: BenchDevice, _ other: BenchDevice) async throws {
         let change = "UPDATE item SET amount = amount + 1 WHERE id = 1"
         switch job {
         case .nothing: break

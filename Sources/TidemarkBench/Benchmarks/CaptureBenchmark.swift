@@ -9,14 +9,11 @@ enum CaptureBenchmark: Benchmark {
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
         [
             ("insert", Items.insertion(setting.rows, from: setting.rows + 1)),
-            ("update one column of 8", "UPDATE item SET amount = amount + 1"),
-            ("delete", "DELETE FROM item"),
+            ("update one column of 8", "UPDATE item SET amount = amount + 1"), ("delete", "DELETE FROM item"),
         ].map { name, sql in
-            BenchCase(
-                "\(name), \(setting.rows) rows",
-                goal: .speed(0.5),
-                against: "the same without triggers"
-            ) { try await job(sql, setting) }
+            BenchCase("\(name), \(setting.rows) rows", goal: .speed(0.5), against: "the same without triggers") {
+                try await job(sql, setting)
+            }
         }
     }
 
@@ -33,11 +30,7 @@ enum CaptureBenchmark: Benchmark {
         return BenchJob(
             ours: { _ in
                 func write(capturing table: String, into path: String) throws -> Sample {
-                    try Self.write(
-                        sql,
-                        capturing: (setting.rows, table),
-                        into: place.copy(of: path)
-                    )
+                    try Self.write(sql, capturing: (setting.rows, table), into: place.copy(of: path))
                 }
                 var sample = try write(capturing: "tidemark_capture", into: captured)
                 sample.figures = try least.map { name, path in
@@ -51,22 +44,14 @@ enum CaptureBenchmark: Benchmark {
         )
     }
 
-    private static func write(
-        _ sql: String,
-        capturing: (count: Int, table: String)? = nil,
-        into path: String
-    ) throws -> Sample {
+    private static func write(_ sql: String, capturing: (count: Int, table: String)? = nil, into path: String) throws
+        -> Sample
+    {
         let file = try DatabaseQueue(path: path)
-        let sample = try Sample.time {
-            try file.write { try $0.execute(sql: sql) }
-        }
+        let sample = try Sample.time { try file.write { try $0.execute(sql: sql) } }
         if let capturing {
-            let captured = try file.read {
-                try Int.fetchOne($0, sql: "SELECT count(*) FROM \(capturing.table)")
-            }
-            try Agreement.require(captured == capturing.count) {
-                "\(captured ?? 0) changes were captured"
-            }
+            let captured = try file.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM \(capturing.table)") }
+            try Agreement.require(captured == capturing.count) { "\(captured ?? 0) changes were captured" }
         }
         try file.close()
         return sample

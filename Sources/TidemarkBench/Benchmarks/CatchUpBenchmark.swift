@@ -8,9 +8,7 @@ enum CatchUpBenchmark: Benchmark {
     static let summary = "a device 10, 1,000, a quarter of all and all rows behind"
 
     /// Makes a ceiling ready, beside a device's file in which the changes are.
-    typealias Ceiling =
-        @Sendable (Workplace, String) throws
-        -> @Sendable () async throws -> Sample
+    typealias Ceiling = @Sendable (Workplace, String) throws -> @Sendable () async throws -> Sample
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
         let rows = setting.rows
@@ -45,12 +43,9 @@ enum CatchUpBenchmark: Benchmark {
         return few + many
     }
 
-    static func job(
-        _ setting: BenchSetting,
-        _ zone: Workplace.Zone,
-        behind count: Int,
-        against ceiling: Ceiling? = nil
-    ) async throws -> BenchJob {
+    static func job(_ setting: BenchSetting, _ zone: Workplace.Zone, behind count: Int, against ceiling: Ceiling? = nil)
+        async throws -> BenchJob
+    {
         let behind = try await BehindDevice(setting, zone, changes: [changes(of: count)])
         return BenchJob(
             ours: { try await behind.sync($0) },
@@ -103,15 +98,9 @@ enum CatchUpBenchmark: Benchmark {
         return sample
     }
 
-    private static func upsert(
-        _ count: Int,
-        from source: String,
-        into path: String
-    ) throws -> Sample {
+    private static func upsert(_ count: Int, from source: String, into path: String) throws -> Sample {
         let file = try DatabaseQueue(path: path)
-        try file.writeWithoutTransaction { db in
-            try db.execute(sql: "ATTACH ? AS source", arguments: [source])
-        }
+        try file.writeWithoutTransaction { db in try db.execute(sql: "ATTACH ? AS source", arguments: [source]) }
         let sample = try Sample.time {
             try file.write { db in
                 try db.execute(

@@ -46,17 +46,15 @@ enum CrowdBenchmark: Benchmark {
                 let wanted = try await answer(accepting: "identity", at: url, over: client)
                 var bodies: [[UInt8]] = []
                 var sample = try await place.counting {
-                    try await Sample.time {
-                        bodies = try await all(accepting: coding, at: url, over: client)
-                    }
+                    try await Sample.time { bodies = try await all(accepting: coding, at: url, over: client) }
                 }
                 sample.wire?.requests = bodies.count
                 try await client.shutdown()
                 for body in Set(bodies) {
                     let plain = coding == "gzip" ? try gunzip(body, bytesMax: 64 << 20) : body
-                    try Agreement.require(
-                        plain.elementsEqual(coding == "gzip" ? wanted.dropLast() : wanted[...])
-                    ) { "an answer is another one's" }
+                    try Agreement.require(plain.elementsEqual(coding == "gzip" ? wanted.dropLast() : wanted[...])) {
+                        "an answer is another one's"
+                    }
                 }
                 return sample
             } catch {
@@ -66,20 +64,12 @@ enum CrowdBenchmark: Benchmark {
             }
         }
 
-        private func all(
-            accepting coding: String,
-            at url: String,
-            over client: HTTPClient
-        ) async throws -> [[UInt8]] {
+        private func all(accepting coding: String, at url: String, over client: HTTPClient) async throws -> [[UInt8]] {
             try await withThrowingTaskGroup(of: [[UInt8]].self) { tasks in
                 for _ in 0..<clients {
                     tasks.addTask {
                         var bodies: [[UInt8]] = []
-                        for _ in 0..<each {
-                            bodies.append(
-                                try await answer(accepting: coding, at: url, over: client)
-                            )
-                        }
+                        for _ in 0..<each { bodies.append(try await answer(accepting: coding, at: url, over: client)) }
                         return bodies
                     }
                 }
@@ -87,11 +77,7 @@ enum CrowdBenchmark: Benchmark {
             }
         }
 
-        private func answer(
-            accepting coding: String,
-            at url: String,
-            over client: HTTPClient
-        ) async throws -> [UInt8] {
+        private func answer(accepting coding: String, at url: String, over client: HTTPClient) async throws -> [UInt8] {
             var request = HTTPClientRequest(url: "\(url)/sync")
             request.method = .POST
             request.headers.add(name: "Accept-Encoding", value: coding)

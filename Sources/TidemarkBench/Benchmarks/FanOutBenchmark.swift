@@ -55,15 +55,10 @@ enum FanOutBenchmark: Benchmark {
 
     /// What one commit costs one listener; the first of anything also needs memory that the others
     /// do not.
-    private static func wire(
-        of server: ServerProcess,
-        _ commit: PushLoad
-    ) async throws -> Sample.Wire {
+    private static func wire(of server: ServerProcess, _ commit: PushLoad) async throws -> Sample.Wire {
         let listener = EventListeners()
         try await listener.connect(1, to: server.countedPort)
-        var wire = try await server.wire {
-            _ = try await listener.heard(by: 1) { _ = try await commit.run() }
-        }
+        var wire = try await server.wire { _ = try await listener.heard(by: 1) { _ = try await commit.run() } }
         try await listener.end()
         // It listens, and asks for nothing.
         wire.requests = 0

@@ -10,30 +10,20 @@ enum GrowthBenchmark: Benchmark {
         ("join", { try await JoinBenchmark.job($0, $1) }),
         ("catchup", { try await CatchUpBenchmark.job($0, $1, behind: min(10, $1.rows)) }),
         ("push", { try await PushBenchmark.job($0, $1, min(1_000, $1.rows), in: 100) }),
-        ("latency", { try await LatencyBenchmark.job($0, $1) }),
-        ("idle", { try await IdleBenchmark.job($0, $1) }),
+        ("latency", { try await LatencyBenchmark.job($0, $1) }), ("idle", { try await IdleBenchmark.job($0, $1) }),
     ]
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
         setting.sizes.flatMap { cases(.init(axis: .rows, value: $0), .init(rows: $0), setting) }
             + setting.histories.flatMap { history in
-                cases(
-                    .init(axis: .revisions, value: history),
-                    .init(rows: setting.rows, history: history),
-                    setting
-                )
+                cases(.init(axis: .revisions, value: history), .init(rows: setting.rows, history: history), setting)
             }
     }
 
-    private static func cases(
-        _ point: BenchCase.Point,
-        _ zone: Workplace.Zone,
-        _ setting: BenchSetting
-    ) -> [BenchCase] {
+    private static func cases(_ point: BenchCase.Point, _ zone: Workplace.Zone, _ setting: BenchSetting) -> [BenchCase]
+    {
         jobs.map { name, job in
-            var item = BenchCase("\(name), \(point.value) \(point.axis.rawValue)") {
-                try await job(setting, zone)
-            }
+            var item = BenchCase("\(name), \(point.value) \(point.axis.rawValue)") { try await job(setting, zone) }
             item.curve = name
             item.point = point
             return item

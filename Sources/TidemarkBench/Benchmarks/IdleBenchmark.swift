@@ -16,10 +16,7 @@ enum IdleBenchmark: Benchmark {
     static func job(_ setting: BenchSetting, _ zone: Workplace.Zone) async throws -> BenchJob {
         let place = try await Workplace(setting, zone)
         let path = try await place.join()
-        let devices = (
-            direct: try await place.device(at: path),
-            counted: try await place.device(at: path, .counted)
-        )
+        let devices = (direct: try await place.device(at: path), counted: try await place.device(at: path, .counted))
         try await devices.direct.engine.sync()
         try await devices.counted.engine.sync()
         return BenchJob(

@@ -38,11 +38,7 @@ enum KeysBenchmark: Benchmark {
         }
     }
 
-    private static func job(
-        _ message: Message,
-        _ count: Int,
-        _ setting: BenchSetting
-    ) async throws -> BenchJob {
+    private static func job(_ message: Message, _ count: Int, _ setting: BenchSetting) async throws -> BenchJob {
         let keys = RandomKeys(count)
         let level = message.level
         let text = try await bytes(of: message, with: keys, setting)
@@ -53,8 +49,7 @@ enum KeysBenchmark: Benchmark {
         let bare = gzip(none, level: level).count
         let whole = gzip(text, level: level).count
         let figures = [
-            Figure("bytes a row", each(whole), .count),
-            Figure("of these its key", each(whole - bare), .count),
+            Figure("bytes a row", each(whole), .count), Figure("of these its key", each(whole - bare), .count),
             Figure("as 16 bytes", each(gzip(raw.message, level: level).count - bare), .count),
             Figure("times it stands there", each(raw.count), .count),
         ]
@@ -73,13 +68,10 @@ enum KeysBenchmark: Benchmark {
     }
 
     /// What is sent, before it is compressed, when a device has made rows with these keys.
-    private static func bytes(
-        of message: Message,
-        with keys: RandomKeys,
-        _ setting: BenchSetting
-    ) async throws -> [UInt8] {
-        let sql =
-            "CREATE TABLE keyed (\(Items.columns.replacing("INTEGER PRIMARY", with: "TEXT PRIMARY")))"
+    private static func bytes(of message: Message, with keys: RandomKeys, _ setting: BenchSetting) async throws
+        -> [UInt8]
+    {
+        let sql = "CREATE TABLE keyed (\(Items.columns.replacing("INTEGER PRIMARY", with: "TEXT PRIMARY")))"
         let place = try await Workplace(setting, Workplace.Zone(sql: sql))
         let path = try await place.join()
         let device = try await place.device(at: path)
@@ -89,10 +81,7 @@ enum KeysBenchmark: Benchmark {
         try device.close()
         try await place.check(path)
         let transport = try place.transport()
-        let answer = try await transport.sync(
-            zone: "main",
-            body: Array(#"{"maxRevision":0}"#.utf8)
-        )
+        let answer = try await transport.sync(zone: "main", body: Array(#"{"maxRevision":0}"#.utf8))
         let file = place.path()
         try await transport.snapshot(zone: "main", since: nil, to: file) { _, _ in }
         let snapshot = try Data(contentsOf: URL(filePath: file))

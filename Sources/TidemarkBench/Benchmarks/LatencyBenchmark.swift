@@ -33,9 +33,7 @@ enum LatencyBenchmark: Benchmark {
         await reader.engine.start()
         return BenchJob(
             ours: { way in
-                guard way == .counted else {
-                    return try await follow(commits(setting), from: writer, to: reader)
-                }
+                guard way == .counted else { return try await follow(commits(setting), from: writer, to: reader) }
                 return try await count(from: writer, in: place)
             },
             finish: {
@@ -58,11 +56,8 @@ enum LatencyBenchmark: Benchmark {
     /// another hint.
     static let pause = Duration.milliseconds(400)
 
-    private static func follow(
-        _ commits: Int,
-        from writer: BenchDevice,
-        to reader: BenchDevice
-    ) async throws -> Sample {
+    private static func follow(_ commits: Int, from writer: BenchDevice, to reader: BenchDevice) async throws -> Sample
+    {
         // One for all commits, as an app has it: whenever one begins, SQLite compiles all
         // statements of the file's connection again.
         var seen = ValueObservation.trackingConstantRegion { db in
@@ -81,17 +76,12 @@ enum LatencyBenchmark: Benchmark {
     }
 
     /// What one commit costs a device that listens, once it does.
-    private static func count(
-        from writer: BenchDevice,
-        in place: Workplace
-    ) async throws -> Sample {
+    private static func count(from writer: BenchDevice, in place: Workplace) async throws -> Sample {
         let reader = try await place.device(at: place.join(), .counted)
         await reader.engine.start()
         _ = try await follow(1, from: writer, to: reader)
         try await Pause.last(pause)
-        let sample = try await place.counting({ reader.requests }) {
-            try await follow(1, from: writer, to: reader)
-        }
+        let sample = try await place.counting({ reader.requests }) { try await follow(1, from: writer, to: reader) }
         await reader.engine.stop()
         try reader.close()
         return sample

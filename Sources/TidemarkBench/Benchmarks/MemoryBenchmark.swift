@@ -3,8 +3,7 @@ import GRDB
 /// How much memory large pieces of work need, server and device each in a process of its own.
 enum MemoryBenchmark: Benchmark {
     static let name = "memory"
-    static let summary =
-        "server's and device's peak memory above idle, while much goes over the wire"
+    static let summary = "server's and device's peak memory above idle, while much goes over the wire"
 
     /// The names of what is measured, and what is wanted of both, in bytes.
     private static let (server, device, bytesMax) = ("server", "device", 64.0 * 1_048_576)
@@ -24,12 +23,8 @@ enum MemoryBenchmark: Benchmark {
         let goal = BenchCase.Goal.atMost(bytesMax, .bytes, [server, device])
         return [
             BenchCase("join, \(setting.rows) rows", goal: goal) { try await job(.join, setting) },
-            BenchCase("push of one change set of \(setting.rows) rows", goal: goal) {
-                try await job(.push, setting)
-            },
-            BenchCase("the same, its first answer lost", goal: goal) {
-                try await job(.pushAgain, setting)
-            },
+            BenchCase("push of one change set of \(setting.rows) rows", goal: goal) { try await job(.push, setting) },
+            BenchCase("the same, its first answer lost", goal: goal) { try await job(.pushAgain, setting) },
         ]
     }
 
@@ -57,11 +52,7 @@ enum MemoryBenchmark: Benchmark {
         var devicePeak: Int?
     }
 
-    private static func measure(
-        _ job: Job,
-        _ setting: BenchSetting,
-        _ way: BenchJob.Way
-    ) async throws -> Measured {
+    private static func measure(_ job: Job, _ setting: BenchSetting, _ way: BenchJob.Way) async throws -> Measured {
         let server = try await ServerProcess(setting, rows: job == .join ? setting.rows : 0)
         let path = server.folder.path()
         let join = ["device", "join", server.url(job == .pushAgain ? .counted : way), path]
@@ -88,12 +79,7 @@ enum MemoryBenchmark: Benchmark {
         let peak = server.process.status.peakBytes
         try await server.check(path)
         try await server.end()
-        return Measured(
-            sample: sample,
-            serverIdle: idle,
-            serverPeak: peak,
-            devicePeak: devicePeak
-        )
+        return Measured(sample: sample, serverIdle: idle, serverPeak: peak, devicePeak: devicePeak)
     }
 
     /// Writes rows into a device's file as another program, in one transaction.

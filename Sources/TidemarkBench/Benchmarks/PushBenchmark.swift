@@ -15,11 +15,7 @@ enum PushBenchmark: Benchmark {
             ? "INSERT FROM json_each with a trigger's log, a transaction each 64 sets"
             : "INSERT FROM jsonb_to_recordset with a trigger's log, a transaction each 64 sets"
         return sizes.filter { $0.1 > 0 }.map { size, count in
-            BenchCase(
-                "\(count) rows in change sets of \(min(size, count))",
-                goal: .speed(0.4),
-                against: ceilingName
-            ) {
+            BenchCase("\(count) rows in change sets of \(min(size, count))", goal: .speed(0.4), against: ceilingName) {
                 let folder = try BenchFolder(in: setting.folder)
                 var job = try await job(setting, Workplace.Zone(), count, in: size)
                 if setting.postgres == nil {
@@ -29,9 +25,7 @@ enum PushBenchmark: Benchmark {
                     }
                 }
                 job.ceiling = {
-                    if let address = setting.postgres {
-                        return try insert(count, in: size, at: address)
-                    }
+                    if let address = setting.postgres { return try insert(count, in: size, at: address) }
                     return try insert(count, in: size, into: folder.path())
                 }
                 return job
@@ -39,12 +33,9 @@ enum PushBenchmark: Benchmark {
         }
     }
 
-    static func job(
-        _ setting: BenchSetting,
-        _ zone: Workplace.Zone,
-        _ count: Int,
-        in size: Int
-    ) async throws -> BenchJob {
+    static func job(_ setting: BenchSetting, _ zone: Workplace.Zone, _ count: Int, in size: Int) async throws
+        -> BenchJob
+    {
         let place = try await Workplace(setting, zone)
         return BenchJob(
             ours: { way in

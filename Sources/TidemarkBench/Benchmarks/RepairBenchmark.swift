@@ -17,8 +17,7 @@ enum RepairBenchmark: Benchmark {
             BenchCase(
                 "\(count) of \(setting.rows) rows differ",
                 goal: goal,
-                against:
-                    "not here, but published: \(rsyncBytes) bytes of sqlite3_rsync for one row of 100,000"
+                against: "not here, but published: \(rsyncBytes) bytes of sqlite3_rsync for one row of 100,000"
             ) { try await job(count, setting) }
         }
     }
@@ -27,10 +26,7 @@ enum RepairBenchmark: Benchmark {
         let place = try await Workplace(setting, rows: setting.rows)
         let path = try await place.join()
         let digest = try await place.digest()
-        let devices = (
-            direct: try await place.device(at: path),
-            counted: try await place.device(at: path, .counted)
-        )
+        let devices = (direct: try await place.device(at: path), counted: try await place.device(at: path, .counted))
         return BenchJob(
             ours: { way in
                 try corrupt(count, of: setting.rows, in: path)

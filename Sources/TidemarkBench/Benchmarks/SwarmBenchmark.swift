@@ -32,9 +32,7 @@ enum SwarmBenchmark: Benchmark {
         let sent = Mutex(0)
         return BenchJob(
             ours: { way in
-                let load = PushLoad(url: place.url(way), clients: clients, count: count) {
-                    names[$0 % names.count]
-                }
+                let load = PushLoad(url: place.url(way), clients: clients, count: count) { names[$0 % names.count] }
                 var sample = try await place.counting { try await load.run() }
                 sample.wire?.requests = clients * count
                 if way != .counted {
@@ -97,15 +95,10 @@ enum SwarmBenchmark: Benchmark {
         )
         let start = ContinuousClock.now
         let latencies = try await withThrowingTaskGroup(of: [Double].self) { tasks in
-            for _ in 1...clients {
-                tasks.addTask { try await onThread { try naivePushes(count, at: address) } }
-            }
+            for _ in 1...clients { tasks.addTask { try await onThread { try naivePushes(count, at: address) } } }
             return try await tasks.reduce(into: []) { $0 += $1 }
         }
-        return Sample(
-            seconds: (ContinuousClock.now - start) / .seconds(1),
-            latencies: latencies
-        )
+        return Sample(seconds: (ContinuousClock.now - start) / .seconds(1), latencies: latencies)
     }
 
     private static func naivePushes(_ count: Int, at address: String) throws -> [Double] {
@@ -113,9 +106,7 @@ enum SwarmBenchmark: Benchmark {
         return try (0..<count).map { _ in
             let begin = ContinuousClock.now
             try pg.execute("BEGIN")
-            let revision = try pg.text(
-                "UPDATE naive_zone SET revision = revision + 1 RETURNING revision"
-            )
+            let revision = try pg.text("UPDATE naive_zone SET revision = revision + 1 RETURNING revision")
             try pg.query(
                 "INSERT INTO naive_item (revision, note) VALUES ($1::bigint, $2)",
                 [revision, "a note of some forty characters or so"]

@@ -35,7 +35,5 @@ enum Agreement {
         )
     }
 
-    private static func count(_ digest: ZoneDigest) -> Int {
-        digest.tables.reduce(0) { $0 + $1.rows }
-    }
+    private static func count(_ digest: ZoneDigest) -> Int { digest.tables.reduce(0) { $0 + $1.rows } }
 }

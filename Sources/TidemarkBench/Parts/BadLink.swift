@@ -29,9 +29,7 @@ struct BadLink: Sendable {
                 do {
                     try await work()
                     isDone = true
-                } catch let error as TidemarkError where error.code == .unreachable && isBroken {
-                    continue
-                }
+                } catch let error as TidemarkError where error.code == .unreachable && isBroken { continue }
             }
         }
         let trips = sample.seconds / (roundTrip / .seconds(1))

@@ -26,12 +26,7 @@ struct BehindDevice: Sendable {
     /// Serves a zone, lets a device join, and another one run statements and sync, again and again.
     ///
     /// Each statement becomes a change set, so those of one sync must be about different records.
-    init(
-        _ setting: BenchSetting,
-        _ zone: Workplace.Zone,
-        changes: [[String]],
-        by way: Way = .any
-    ) async throws {
+    init(_ setting: BenchSetting, _ zone: Workplace.Zone, changes: [[String]], by way: Way = .any) async throws {
         var zone = zone
         switch way {
         case .any: break

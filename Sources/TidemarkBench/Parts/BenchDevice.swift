@@ -26,9 +26,7 @@ final class BenchDevice: Sendable {
     var lastBody: [UInt8] { transport.lastBody }
 
     /// Runs SQL as an app, in one transaction.
-    func write(_ sql: String) async throws {
-        try await database.write { try $0.execute(sql: sql) }
-    }
+    func write(_ sql: String) async throws { try await database.write { try $0.execute(sql: sql) } }
 
     /// Closes the file.
     func close() throws { try database.close() }

@@ -11,9 +11,7 @@ final class BenchFolder: Sendable {
     }
 
     /// A path for a new file.
-    func path(_ name: String = RandomID.text()) -> String {
-        url.appending(path: "\(name).sqlite").path
-    }
+    func path(_ name: String = RandomID.text()) -> String { url.appending(path: "\(name).sqlite").path }
 
     /// A copy of a file that nobody has open.
     func copy(of template: String) throws -> String {

@@ -10,12 +10,7 @@ struct BenchStore: Sendable {
     let close: @Sendable () async throws -> Void
 
     /// Opens the store.
-    init(
-        _ setting: BenchSetting,
-        path: String,
-        zones: [String] = ["main"],
-        limits: Limits = .standard
-    ) async throws {
+    init(_ setting: BenchSetting, path: String, zones: [String] = ["main"], limits: Limits = .standard) async throws {
         guard let server = setting.postgres else {
             let store = try EmbeddedStore(path: path, newEpoch: RandomID.uuid(), limits: limits)
             service = store
@@ -51,7 +46,5 @@ struct BenchDatabase: Sendable {
     }
 
     /// Removes it, whoever is still connected.
-    func drop() throws {
-        try PostgresConnection(server).execute("DROP DATABASE \(name) WITH (FORCE)")
-    }
+    func drop() throws { try PostgresConnection(server).execute("DROP DATABASE \(name) WITH (FORCE)") }
 }

@@ -84,21 +84,16 @@ final class ChildProcess: @unchecked Sendable {
     /// Waits for its end, which must be a good one, or else that it has got no answer.
     ///
     /// - Returns: Whether it was a good one.
-    @discardableResult
-    func finished(orUnanswered mayBeRunAgain: Bool = false) async throws -> Bool {
+    @discardableResult func finished(orUnanswered mayBeRunAgain: Bool = false) async throws -> Bool {
         for await status in ends where status != 0 {
-            guard mayBeRunAgain, status == Self.unanswered else {
-                throw failure("it ended with \(status)")
-            }
+            guard mayBeRunAgain, status == Self.unanswered else { throw failure("it ended with \(status)") }
             return false
         }
         return true
     }
 
     /// Asks it to end.
-    func terminate() {
-        if process.isRunning { kill(process.processIdentifier, SIGTERM) }
-    }
+    func terminate() { if process.isRunning { kill(process.processIdentifier, SIGTERM) } }
 
     private func failure(_ reason: String) -> TidemarkError {
         TidemarkError(
@@ -146,9 +141,7 @@ final class ChildProcess: @unchecked Sendable {
     /// Who was ended by a signal has not ended well, whatever its number.
     private static func wait(for process: Int32) -> Int32? {
         var info = siginfo_t()
-        while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 {
-            guard errno == EINTR else { return nil }
-        }
+        while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 { guard errno == EINTR else { return nil } }
         guard info.si_code == CLD_EXITED else { return signalled }
         #if os(Linux)
         return info._sifields._sigchld.si_status

@@ -39,12 +39,9 @@ final class CountingTransport: Transport {
         return try await other.fingerprints(zone: zone, body: body)
     }
 
-    func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
-        progress: @Sendable (Int64, Int64?) -> Void
-    ) async throws {
+    func snapshot(zone: String, since base: DeltaBase?, to path: String, progress: @Sendable (Int64, Int64?) -> Void)
+        async throws
+    {
         tick()
         count.withLock { $0.snapshots += 1 }
         try await other.snapshot(zone: zone, since: base, to: path, progress: progress)
@@ -60,14 +57,9 @@ final class CountingTransport: Transport {
         return try await other.digest(zone: zone)
     }
 
-    func listen(
-        zone: String,
-        device: String,
-        from known: ZoneRevision?,
-        heard: @Sendable (PushEvent) -> Void
-    ) async throws {
-        try await other.listen(zone: zone, device: device, from: known, heard: heard)
-    }
+    func listen(zone: String, device: String, from known: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
+        async throws
+    { try await other.listen(zone: zone, device: device, from: known, heard: heard) }
 
     private func tick() { count.withLock { $0.requests += 1 } }
 }

@@ -32,13 +32,9 @@ final class EventListeners: Sendable {
 
     /// Connects so many, and waits until each has been told what the zone is at.
     func connect(_ count: Int, to port: Int) async throws {
-        let request = ByteBuffer(
-            string: "GET /events?device=listener HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-        )
+        let request = ByteBuffer(string: "GET /events?device=listener HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         let bootstrap = ClientBootstrap(group: group).channelInitializer { channel in
-            channel.eventLoop.makeCompletedFuture {
-                try channel.pipeline.syncOperations.addHandler(EventHandler(self))
-            }
+            channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(EventHandler(self)) }
         }
         _ = try await heard(by: count) {
             for first in stride(from: 0, to: count, by: Self.connectingMax) {
@@ -58,17 +54,13 @@ final class EventListeners: Sendable {
     func heard(by count: Int, _ work: () async throws -> Void) async throws -> Times {
         change { ($0.heard, $0.wanted) = ([], count) }
         try await work()
-        return try await withCheckedThrowingContinuation { continuation in
-            change { $0.waiting = continuation }
-        }
+        return try await withCheckedThrowingContinuation { continuation in change { $0.waiting = continuation } }
     }
 
     /// Hangs up.
     func end() async throws {
         change { $0.wanted = 0 }
-        for channel in channels.withLock({ $0 }) {
-            try await channel.close().get()
-        }
+        for channel in channels.withLock({ $0 }) { try await channel.close().get() }
         try await group.shutdownGracefully()
     }
 
@@ -125,7 +117,5 @@ private final class EventHandler: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) { listeners.lose() }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        context.close(promise: nil)
-    }
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 }

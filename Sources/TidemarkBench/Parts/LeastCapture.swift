@@ -18,9 +18,7 @@ enum LeastCapture: String, CaseIterable, Sendable {
             let names = try db.columns(in: "item").map(\.name)
             let columns = self == .key ? ["id"] : names
             try db.execute(sql: "CREATE TABLE \(Self.table) (\(Self.columns(for: columns)))")
-            for (operation, sides) in [
-                ("INSERT", ["new"]), ("UPDATE", ["old", "new"]), ("DELETE", ["old"]),
-            ] {
+            for (operation, sides) in [("INSERT", ["new"]), ("UPDATE", ["old", "new"]), ("DELETE", ["old"])] {
                 let kept = self == .key ? Array(sides.suffix(1)) : sides
                 try db.execute(
                     sql: """

@@ -25,15 +25,11 @@ struct LeastPush {
         server = try DatabaseQueue(path: paths.server)
         for side in [device, server] {
             try side.writeWithoutTransaction { db in
-                try db.execute(
-                    sql: "PRAGMA synchronous = FULL; CREATE TABLE change_set (json TEXT NOT NULL)"
-                )
+                try db.execute(sql: "PRAGMA synchronous = FULL; CREATE TABLE change_set (json TEXT NOT NULL)")
             }
         }
         try device.write { db in
-            try db.execute(
-                sql: "INSERT INTO item SELECT -id, \(Self.names) FROM (\(Items.rows(count)))"
-            )
+            try db.execute(sql: "INSERT INTO item SELECT -id, \(Self.names) FROM (\(Items.rows(count)))")
         }
     }
 
@@ -45,9 +41,7 @@ struct LeastPush {
             try rename(ids[0])
         }
         let rows = try [device, server].map { side in
-            try side.read { db in
-                try Row.fetchAll(db, sql: "SELECT * FROM item ORDER BY id")
-            }
+            try side.read { db in try Row.fetchAll(db, sql: "SELECT * FROM item ORDER BY id") }
         }
         try Agreement.require(rows[0].count == count && rows[0] == rows[1]) {
             "the least push left \(rows[0].count) and \(rows[1].count) rows"
@@ -83,9 +77,7 @@ struct LeastPush {
     private func travel(_ texts: [String]) throws -> [String] {
         let packed = gzip(Array(texts.joined(separator: "\n").utf8))
         let bytes = try gunzip(packed, bytesMax: 1 << 30)
-        return bytes.split(separator: UInt8(ascii: "\n")).map {
-            String(decoding: $0, as: UTF8.self)
-        }
+        return bytes.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Inserts the rows, keeps the texts, and says which ids became which: JSON.

@@ -29,23 +29,20 @@ struct ProcessStatus: Sendable {
     /// The processor time of its threads, in seconds.
     var processorSeconds: Double? {
         // A folder that cannot be read is one of a system that does not tell.
-        guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/task")
-        else { return nil }
+        guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/task") else { return nil }
         let nanoseconds = threads.compactMap { thread in
-            FileManager.default.contents(atPath: "\(folder)/task/\(thread)/schedstat")
-                .flatMap { String(decoding: $0, as: UTF8.self).split(separator: " ").first }
-                .flatMap { Double($0) }
+            FileManager.default.contents(atPath: "\(folder)/task/\(thread)/schedstat").flatMap {
+                String(decoding: $0, as: UTF8.self).split(separator: " ").first
+            }.flatMap { Double($0) }
         }
         return nanoseconds.isEmpty ? nil : nanoseconds.reduce(0, +) / 1_000_000_000
     }
 
     private func bytes(_ name: String) -> Int? {
-        guard let status = FileManager.default.contents(atPath: "\(folder)/status") else {
-            return nil
+        guard let status = FileManager.default.contents(atPath: "\(folder)/status") else { return nil }
+        let line = String(decoding: status, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix(name) }
+        return line?.split(separator: " ", omittingEmptySubsequences: true).dropFirst().first.flatMap { Int($0) }.map {
+            $0 << 10
         }
-        let line = String(decoding: status, as: UTF8.self).split(separator: "\n")
-            .first { $0.hasPrefix(name) }
-        return line?.split(separator: " ", omittingEmptySubsequences: true).dropFirst().first
-            .flatMap { Int($0) }.map { $0 << 10 }
     }
 }

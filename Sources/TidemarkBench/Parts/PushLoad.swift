@@ -19,9 +19,7 @@ struct PushLoad {
     private struct Head: Decodable { let maxRevision: Int64 }
 
     /// Pushes all at once, and says how long each push took.
-    func run() async throws -> Sample {
-        try await connected { try await push($0, over: $1) }
-    }
+    func run() async throws -> Sample { try await connected { try await push($0, over: $1) } }
 
     /// Sends as many requests of which the server has next to nothing to do, in the same way: what
     /// HTTP costs.
@@ -55,21 +53,13 @@ struct PushLoad {
         }
     }
 
-    private func run(
-        _ work: @escaping Client,
-        over connections: HTTPClient
-    ) async throws -> Sample {
+    private func run(_ work: @escaping Client, over connections: HTTPClient) async throws -> Sample {
         let start = ContinuousClock.now
         let latencies = try await withThrowingTaskGroup(of: [Double].self) { tasks in
-            for client in 1...clients {
-                tasks.addTask { try await work(client, connections) }
-            }
+            for client in 1...clients { tasks.addTask { try await work(client, connections) } }
             return try await tasks.reduce(into: []) { $0 += $1 }
         }
-        return Sample(
-            seconds: (ContinuousClock.now - start) / .seconds(1),
-            latencies: latencies
-        )
+        return Sample(seconds: (ContinuousClock.now - start) / .seconds(1), latencies: latencies)
     }
 
     private func push(_ client: Int, over connections: HTTPClient) async throws -> [Double] {
@@ -93,21 +83,14 @@ struct PushLoad {
         return times
     }
 
-    private func post(
-        _ body: String,
-        to zone: String,
-        over connections: HTTPClient
-    ) async throws -> Data {
+    private func post(_ body: String, to zone: String, over connections: HTTPClient) async throws -> Data {
         var request = HTTPClientRequest(url: "\(url)/zones/\(zone)/sync")
         request.method = .POST
         request.body = .bytes(ByteBuffer(string: body))
         return try await answer(request, over: connections)
     }
 
-    private func answer(
-        _ request: HTTPClientRequest,
-        over connections: HTTPClient
-    ) async throws -> Data {
+    private func answer(_ request: HTTPClientRequest, over connections: HTTPClient) async throws -> Data {
         let response = try await connections.execute(request, timeout: .seconds(60))
         let answer = try await response.body.collect(upTo: 64 << 20)
         try Agreement.require(response.status == .ok) { String(buffer: answer) }

@@ -26,19 +26,14 @@ struct RandomKeys: Sendable {
 
     /// A message with something else in place of each key, made from its 16 bytes; and how many
     /// keys there are in it.
-    func replaced(
-        in message: [UInt8],
-        by other: ([UInt8]) -> [UInt8]
-    ) -> (message: [UInt8], count: Int) {
+    func replaced(in message: [UInt8], by other: ([UInt8]) -> [UInt8]) -> (message: [UInt8], count: Int) {
         var result = [UInt8]()
         var count = 0
         var index = 0
         result.reserveCapacity(message.count)
         while index < message.count {
             let end = index + Self.textLength
-            if end <= message.count, message[index + 8] == Self.hyphen,
-                let key = bytes[Array(message[index..<end])]
-            {
+            if end <= message.count, message[index + 8] == Self.hyphen, let key = bytes[Array(message[index..<end])] {
                 result += other(key)
                 count = count + 1
                 index = end

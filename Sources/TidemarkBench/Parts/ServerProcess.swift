@@ -30,9 +30,7 @@ final class ServerProcess: Sendable {
     }
 
     /// The server's address.
-    func url(_ way: BenchJob.Way = .direct) -> String {
-        "http://127.0.0.1:\(way == .direct ? port : countedPort)"
-    }
+    func url(_ way: BenchJob.Way = .direct) -> String { "http://127.0.0.1:\(way == .direct ? port : countedPort)" }
 
     /// What goes over the counted wire while something is done.
     func wire(_ work: () async throws -> Void) async throws -> Sample.Wire {
@@ -54,10 +52,9 @@ final class ServerProcess: Sendable {
         let request = HTTPClientRequest(url: "\(url())/metrics")
         let answer = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
         let page = String(buffer: try await answer.body.collect(upTo: 1 << 20))
-        return page.split(separator: "\n")
-            .filter { $0.hasPrefix("tidemark_request_duration_seconds_count") }
-            .filter { !$0.contains("metrics") }
-            .reduce(0) { $0 + ($1.split(separator: " ").last.flatMap { Int($0) } ?? 0) }
+        return page.split(separator: "\n").filter { $0.hasPrefix("tidemark_request_duration_seconds_count") }.filter {
+            !$0.contains("metrics")
+        }.reduce(0) { $0 + ($1.split(separator: " ").last.flatMap { Int($0) } ?? 0) }
     }
 
     /// Requires that a device's file holds what the server does.

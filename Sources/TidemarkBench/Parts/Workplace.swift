@@ -59,9 +59,7 @@ final class Workplace: Sendable {
     }
 
     /// Serves a table with so many rows.
-    convenience init(_ setting: BenchSetting, rows: Int) async throws {
-        try await self.init(setting, Zone(rows: rows))
-    }
+    convenience init(_ setting: BenchSetting, rows: Int) async throws { try await self.init(setting, Zone(rows: rows)) }
 
     /// Ends the server.
     func end() async throws {
@@ -80,9 +78,7 @@ final class Workplace: Sendable {
     // MARK: Devices
 
     /// The server's address.
-    func url(_ way: BenchJob.Way = .direct) -> String {
-        way == .direct ? directURL : countedURL
-    }
+    func url(_ way: BenchJob.Way = .direct) -> String { way == .direct ? directURL : countedURL }
 
     /// A way to the server that counts what is asked.
     func transport(_ way: BenchJob.Way = .direct) throws -> CountingTransport {
@@ -90,11 +86,9 @@ final class Workplace: Sendable {
     }
 
     /// Joins a device, and returns the path of its file.
-    @discardableResult
-    func join(
-        at path: String? = nil,
-        over transport: CountingTransport? = nil
-    ) async throws -> String {
+    @discardableResult func join(at path: String? = nil, over transport: CountingTransport? = nil) async throws
+        -> String
+    {
         let path = path ?? self.path()
         let transport = try transport ?? self.transport()
         _ = try await DeviceFileJoin(transport: transport, server: directURL).join(path: path)
@@ -109,10 +103,7 @@ final class Workplace: Sendable {
     // MARK: Results
 
     /// Does something, and adds to its sample what went over the counted wire meanwhile.
-    func counting(
-        _ requests: () -> Int = { 0 },
-        _ work: () async throws -> Sample
-    ) async throws -> Sample {
+    func counting(_ requests: () -> Int = { 0 }, _ work: () async throws -> Sample) async throws -> Sample {
         let before = relay.traffic
         let asked = requests()
         var sample = try await work()
@@ -122,12 +113,8 @@ final class Workplace: Sendable {
     }
 
     /// The content of a zone at the server.
-    func digest(of zone: String = "main") async throws -> ZoneDigest {
-        try await transport().digest(zone: zone)
-    }
+    func digest(of zone: String = "main") async throws -> ZoneDigest { try await transport().digest(zone: zone) }
 
     /// Requires that a device's file holds what the server does.
-    func check(_ path: String) async throws {
-        try Agreement.require(path, holds: try await digest())
-    }
+    func check(_ path: String) async throws { try Agreement.require(path, holds: try await digest()) }
 }

@@ -22,8 +22,7 @@ package enum GrowthPlots {
     private static func times(_ results: [BenchResult], _ axis: BenchCase.Point.Axis) -> LinePlot {
         LinePlot(
             title: "Time against the \(axis.rawValue) of the zone",
-            subtitle:
-                "medians, least to most, of latency to p99; both axes logarithmic; \(results[0].store)",
+            subtitle: "medians, least to most, of latency to p99; both axes logarithmic; \(results[0].store)",
             curves: curves(results) { result in
                 // Of many small jobs in one run, the time of one.
                 guard let p50 = result.p50, let p99 = result.p99 else { return result.seconds }
@@ -38,27 +37,18 @@ package enum GrowthPlots {
         LinePlot(
             title: "Bytes against the \(axis.rawValue) of the zone",
             subtitle: "both ways, HTTP's own included; both axes logarithmic; \(results[0].store)",
-            curves: curves(results) { result in
-                result.wire.map { Spread([Double($0.bytesUp + $0.bytesDown)]) }
-            },
+            curves: curves(results) { result in result.wire.map { Spread([Double($0.bytesUp + $0.bytesDown)]) } },
             xText: { count($0) + " \(axis.rawValue)" },
             yText: { decimal($0, ["B", "kB", "MB", "GB", "TB"]) }
         )
     }
 
-    private static func curves(
-        _ results: [BenchResult],
-        _ value: (BenchResult) -> Spread?
-    ) -> [LinePlot.Curve] {
+    private static func curves(_ results: [BenchResult], _ value: (BenchResult) -> Spread?) -> [LinePlot.Curve] {
         var names: [String] = []
-        for case let name? in results.map(\.curve) where !names.contains(name) {
-            names.append(name)
-        }
+        for case let name? in results.map(\.curve) where !names.contains(name) { names.append(name) }
         return names.map { name in
             let points = results.filter { $0.curve == name }.compactMap { result in
-                value(result).flatMap { y in
-                    result.point.map { LinePlot.Point(x: Double($0.value), y: y) }
-                }
+                value(result).flatMap { y in result.point.map { LinePlot.Point(x: Double($0.value), y: y) } }
             }
             return LinePlot.Curve(name: name, points: points.sorted { $0.x < $1.x })
         }

@@ -32,19 +32,15 @@ struct LinePlot {
     /// The colours of the curves on a light and on a dark page; told apart by colour-blind people,
     /// and named at the curve's end anyway.
     private static let colours = [
-        ("#0060a8", "#62b5f0"), ("#c04a00", "#ff9552"), ("#007a5a", "#3fd2a4"),
-        ("#a83a86", "#ee9ad0"), ("#7a6200", "#e6cf50"), ("#5b5bd6", "#a9a9ff"),
+        ("#0060a8", "#62b5f0"), ("#c04a00", "#ff9552"), ("#007a5a", "#3fd2a4"), ("#a83a86", "#ee9ad0"),
+        ("#7a6200", "#e6cf50"), ("#5b5bd6", "#a9a9ff"),
     ]
 
     /// The picture.
     var svg: String {
         let points = curves.flatMap(\.points)
         let x = LogAxis(points.map(\.x), from: left, to: width - right)
-        let y = LogAxis(
-            points.flatMap { [$0.y.min, $0.y.max] },
-            from: height - bottom,
-            to: top
-        )
+        let y = LogAxis(points.flatMap { [$0.y.min, $0.y.max] }, from: height - bottom, to: top)
         return """
             <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 \(n(width)) \(n(height))" \
             role="img" aria-label="\(escaped(title))">
@@ -126,8 +122,7 @@ struct LinePlot {
 
     /// The curves' names at their ends, none on top of another.
     private func names(_ y: LogAxis) -> String {
-        let ends = curves.indices.compactMap { index in
-            curves[index].points.last.map { (index, y.place($0.y.median)) }
+        let ends = curves.indices.compactMap { index in curves[index].points.last.map { (index, y.place($0.y.median)) }
         }.sorted { $0.1 < $1.1 }
         var floor = top
         return ends.map { index, wanted in
@@ -140,12 +135,9 @@ struct LinePlot {
         }.joined(separator: "\n")
     }
 
-    private func n(_ number: Double) -> String {
-        String(format: "%g", (number * 10).rounded() / 10)
-    }
+    private func n(_ number: Double) -> String { String(format: "%g", (number * 10).rounded() / 10) }
 
     private func escaped(_ text: String) -> String {
-        text.replacing("&", with: "&amp;").replacing("<", with: "&lt;")
-            .replacing("\"", with: "&quot;")
+        text.replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing("\"", with: "&quot;")
     }
 }

@@ -80,10 +80,7 @@ package struct BenchJob: Sendable {
     }
 
     /// The same job, which after each timed run also says how many seconds something else takes.
-    func with(
-        _ name: String,
-        seconds: @escaping @Sendable () throws -> Double
-    ) -> BenchJob {
+    func with(_ name: String, seconds: @escaping @Sendable () throws -> Double) -> BenchJob {
         var job = BenchJob(
             ours: { [ours] way in
                 var sample = try await ours(way)

@@ -8,11 +8,7 @@ package struct BenchRunner: Sendable {
     private let progress: @Sendable (String) -> Void
 
     /// Makes a runner that runs each case so many times, and says what it does.
-    package init(
-        rounds: Int,
-        setting: BenchSetting,
-        progress: @escaping @Sendable (String) -> Void
-    ) {
+    package init(rounds: Int, setting: BenchSetting, progress: @escaping @Sendable (String) -> Void) {
         // A server makes it when it opens its file; here devices' files are opened first.
         StatementJournals.keepInMemory
         self.rounds = rounds
@@ -22,11 +18,9 @@ package struct BenchRunner: Sendable {
 
     /// Every benchmark there is, in the order in which they run.
     package static let all: [any Benchmark.Type] = [
-        JoinBenchmark.self, CatchUpBenchmark.self, ThresholdBenchmark.self, PushBenchmark.self,
-        SwarmBenchmark.self, CrowdBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self,
-        IdleBenchmark.self, CaptureBenchmark.self,
-        FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self,
-        GrowthBenchmark.self,
+        JoinBenchmark.self, CatchUpBenchmark.self, ThresholdBenchmark.self, PushBenchmark.self, SwarmBenchmark.self,
+        CrowdBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self, IdleBenchmark.self, CaptureBenchmark.self,
+        FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self, GrowthBenchmark.self,
     ]
 
     /// Runs a benchmark, and returns what its cases came to.
@@ -35,9 +29,7 @@ package struct BenchRunner: Sendable {
         for item in benchmark.cases(setting) {
             progress("\(benchmark.name): \(item.name), making ready")
             let job = try await item.prepare()
-            do {
-                results.append(try await run(job, item, of: benchmark.name))
-            } catch {
+            do { results.append(try await run(job, item, of: benchmark.name)) } catch {
                 // Why the job failed matters more than what else does because of it.
                 try? await job.finish()
                 throw error
@@ -47,11 +39,7 @@ package struct BenchRunner: Sendable {
         return results
     }
 
-    private func run(
-        _ job: BenchJob,
-        _ item: BenchCase,
-        of benchmark: String
-    ) async throws -> BenchResult {
+    private func run(_ job: BenchJob, _ item: BenchCase, of benchmark: String) async throws -> BenchResult {
         var ours = [Sample]()
         var ceilings = [Sample]()
         ProcessStatus.own.resetPeak()

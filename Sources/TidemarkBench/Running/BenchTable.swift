@@ -4,8 +4,8 @@ import Foundation
 package enum BenchTable {
     /// The heads of the columns.
     private static let heads = [
-        "job", "ours", "(min to max)", "ceiling", "(min to max)", "ratio", "p50", "p99",
-        "its p99", "requests", "up, down in bytes", "peak MiB", "also", "goal", "",
+        "job", "ours", "(min to max)", "ceiling", "(min to max)", "ratio", "p50", "p99", "its p99", "requests",
+        "up, down in bytes", "peak MiB", "also", "goal", "",
     ]
     /// The columns that are aligned to the right.
     private static let right: Set<Int> = [1, 3, 5, 6, 7, 8, 9, 10, 11]
@@ -30,16 +30,13 @@ package enum BenchTable {
     private static func row(_ result: BenchResult) -> [String] {
         [
             result.name, Figure.Unit.time(result.seconds.median), ends(result.seconds),
-            result.ceilingSeconds.map { Figure.Unit.time($0.median) } ?? "",
-            result.ceilingSeconds.map(ends) ?? "",
-            result.ratio.map { String(format: "%.2f", $0) } ?? "",
-            result.p50.map(Figure.Unit.time) ?? "", result.p99.map(Figure.Unit.time) ?? "",
-            result.ceilingP99.map(Figure.Unit.time) ?? "",
-            result.wire.map { "\($0.requests)" } ?? "",
-            result.wire.map { "\($0.bytesUp), \($0.bytesDown)" } ?? "",
+            result.ceilingSeconds.map { Figure.Unit.time($0.median) } ?? "", result.ceilingSeconds.map(ends) ?? "",
+            result.ratio.map { String(format: "%.2f", $0) } ?? "", result.p50.map(Figure.Unit.time) ?? "",
+            result.p99.map(Figure.Unit.time) ?? "", result.ceilingP99.map(Figure.Unit.time) ?? "",
+            result.wire.map { "\($0.requests)" } ?? "", result.wire.map { "\($0.bytesUp), \($0.bytesDown)" } ?? "",
             result.peakMemory.map { "\($0 >> 20)" } ?? "",
-            result.figures.map { "\($0.name) \($0.unit.text($0.value))" }.joined(separator: ", "),
-            result.goal, result.isMet.map { $0 ? "met" : "missed" } ?? "",
+            result.figures.map { "\($0.name) \($0.unit.text($0.value))" }.joined(separator: ", "), result.goal,
+            result.isMet.map { $0 ? "met" : "missed" } ?? "",
         ]
     }
 

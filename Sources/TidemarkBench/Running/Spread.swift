@@ -11,9 +11,7 @@ package struct Spread: Hashable, Sendable, Encodable {
     package init(_ numbers: [Double]) {
         let sorted = numbers.sorted()
         let middle = sorted.count / 2
-        median =
-            sorted.count.isMultiple(of: 2)
-            ? (sorted[middle - 1] + sorted[middle]) / 2 : sorted[middle]
+        median = sorted.count.isMultiple(of: 2) ? (sorted[middle - 1] + sorted[middle]) / 2 : sorted[middle]
         min = sorted[0]
         max = sorted[sorted.count - 1]
     }

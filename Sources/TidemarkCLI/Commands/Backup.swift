@@ -26,10 +26,7 @@ struct Backup: AsyncParsableCommand {
             Exit codes: 0 OUT is there and sound; 4 the server cannot be reached; 1 another failure, and there is no OUT.
             """
     )
-    @Argument(
-        help: "The served file, or the server, for instance http://127.0.0.1:8080.",
-        completion: .file()
-    )
+    @Argument(help: "The served file, or the server, for instance http://127.0.0.1:8080.", completion: .file())
     var source: String
     @Argument(help: "The file to make; it must not exist yet.") var out: String
     @Option(help: "The zone, of a server that has several.") var zone = EmbeddedStore.zoneName
@@ -44,9 +41,7 @@ struct Backup: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await Terminal.runInOrder {
-            if isURL { try await copyRows() } else { try copyFile() }
-        }
+        try await Terminal.runInOrder { if isURL { try await copyRows() } else { try copyFile() } }
     }
 
     private func copyFile() throws {
@@ -64,14 +59,11 @@ struct Backup: AsyncParsableCommand {
 
     private func copyRows() async throws {
         let bar = ProgressBar("downloading")
-        let copy = try await DeviceFileJoin(
-            transport: try access.transport(to: source),
-            server: source,
-            zone: zone
-        ).copy(path: out) { bar.update($0, of: $1) }
+        let copy = try await DeviceFileJoin(transport: try access.transport(to: source), server: source, zone: zone)
+            .copy(path: out) { bar.update($0, of: $1) }
         bar.clear()
-        let policies = copy.policies.sorted { $0.key < $1.key }
-            .map { " --policy \($0.key)=\($0.value.rawValue)" }.joined()
+        let policies = copy.policies.sorted { $0.key < $1.key }.map { " --policy \($0.key)=\($0.value.rawValue)" }
+            .joined()
         Terminal.line(
             "\(out) has \(Counted.text(Int(copy.rows), "row")) of \(source) at revision \(copy.revision), without its history"
         )

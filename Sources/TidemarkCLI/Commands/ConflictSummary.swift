@@ -25,9 +25,7 @@ struct ConflictSummary {
         self.conflict = conflict
         isWhole = all || conflict.records.count <= Self.wholeMax
         let named = Set(conflict.reasons.map { Name(table: $0.table, key: $0.key ?? "") })
-        let isNamed = { (record: Conflict.Record) in
-            named.contains(Name(table: record.table, key: record.key))
-        }
+        let isNamed = { (record: Conflict.Record) in named.contains(Name(table: record.table, key: record.key)) }
         contested = conflict.records.filter(isNamed)
         others = conflict.records.filter { !isNamed($0) }
     }
@@ -51,9 +49,7 @@ struct ConflictSummary {
     }
 
     /// Whether somebody else has deleted a record that the change set updates.
-    var hasDeleted: Bool {
-        conflict.records.contains { $0.operation == "update" && $0.theirs == nil }
-    }
+    var hasDeleted: Bool { conflict.records.contains { $0.operation == "update" && $0.theirs == nil } }
 
     // MARK: Why
 
@@ -68,11 +64,7 @@ struct ConflictSummary {
         var causes: [Cause] = []
         var keys: [Cause: [String]] = [:]
         for reason in conflict.reasons {
-            let cause = Cause(
-                message: reason.message,
-                table: reason.table,
-                columns: reason.columns
-            )
+            let cause = Cause(message: reason.message, table: reason.table, columns: reason.columns)
             if keys[cause] == nil { causes.append(cause) }
             guard let key = reason.key, !keys[cause, default: []].contains(key) else {
                 keys[cause] = keys[cause] ?? []
@@ -81,10 +73,9 @@ struct ConflictSummary {
             keys[cause, default: []].append(key)
         }
         let lines = causes.map { cause in
-            let place = [
-                cause.table, list(keys[cause] ?? []), cause.columns.joined(separator: ", "),
-            ]
-            .filter { !$0.isEmpty }
+            let place = [cause.table, list(keys[cause] ?? []), cause.columns.joined(separator: ", ")].filter {
+                !$0.isEmpty
+            }
             return cause.message + (place.isEmpty ? "" : " [\(place.joined(separator: " "))]")
         }
         guard !isWhole, lines.count > Self.reasonsMax else { return lines }
@@ -113,9 +104,7 @@ struct ConflictSummary {
         let overruled = conflicts.filter { $0.kind == .overruled }
         var parts: [String] = []
         if !refused.isEmpty {
-            parts.append(
-                "\(count(refused, "conflict")) (reasons: \(kinds(of: refused).joined(separator: ", ")))"
-            )
+            parts.append("\(count(refused, "conflict")) (reasons: \(kinds(of: refused).joined(separator: ", ")))")
         }
         if !overruled.isEmpty { parts.append(count(overruled, "overruled change set")) }
         return parts.joined(separator: "; ")
@@ -131,11 +120,7 @@ struct ConflictSummary {
     /// The records that reasons name, by rule, most frequent first.
     private static func kinds(of conflicts: [Conflict]) -> [String] {
         var counts: [String: Int] = [:]
-        for conflict in conflicts {
-            for rule in Set(conflict.reasons).map(\.rule) { counts[rule, default: 0] += 1 }
-        }
-        return counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map {
-            "\(Counted.number($0.value)) \($0.key)"
-        }
+        for conflict in conflicts { for rule in Set(conflict.reasons).map(\.rule) { counts[rule, default: 0] += 1 } }
+        return counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\(Counted.number($0.value)) \($0.key)" }
     }
 }

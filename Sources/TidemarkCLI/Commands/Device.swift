@@ -62,8 +62,7 @@ extension Device {
                 Go on: sync when the server tells of news, and look for edits and news every \
                 --every seconds.
                 """
-        )
-        var watch = false
+        ) var watch = false
         @Option(
             help: ArgumentHelp(
                 "The longest pause with --watch, in seconds; after failures pauses grow beyond it.",
@@ -71,10 +70,7 @@ extension Device {
             )
         ) var every = 2.0
         @Option(
-            help: ArgumentHelp(
-                "The largest value of a column that is sent; larger ones are parked.",
-                valueName: "MiB"
-            )
+            help: ArgumentHelp("The largest value of a column that is sent; larger ones are parked.", valueName: "MiB")
         ) var valueMax = Limits.standard.valueBytesMax >> 20
         @OptionGroup var access: ServerAccess
 
@@ -84,11 +80,9 @@ extension Device {
                 Divide what other programs wrote between two looks along references, so that one refused edit leaves the \
                 others alone; kept for the file until the opposite is said.
                 """
-        )
-        var independent: Bool?
-        @Option(
-            help: ArgumentHelp("The same for one table; may be repeated.", valueName: "table")
-        ) var independentTable: [String] = []
+        ) var independent: Bool?
+        @Option(help: ArgumentHelp("The same for one table; may be repeated.", valueName: "table"))
+        var independentTable: [String] = []
 
         /// What is declared; nil: nothing new.
         private var declared: IndependentTables? {
@@ -112,12 +106,7 @@ extension Device {
             try await Terminal.runInOrder {
                 var limits = Limits.standard
                 limits.valueBytesMax = valueMax << 20
-                let device = try await OpenDevice(
-                    file,
-                    access: access,
-                    independent: declared,
-                    limits: limits
-                )
+                let device = try await OpenDevice(file, access: access, independent: declared, limits: limits)
                 if watch {
                     await device.engine.listen()
                     await device.engine.watchOutside()
@@ -143,19 +132,13 @@ extension Device {
         }
 
         /// Whether an error can be over by the next round, in which the edits are sent.
-        private func isPassing(_ error: TidemarkError) -> Bool {
-            [.retry, .signIn].contains(error.recovery)
-        }
+        private func isPassing(_ error: TidemarkError) -> Bool { [.retry, .signIn].contains(error.recovery) }
 
-        @Flag(help: "Go on although most of the records here would be deleted.")
-        var acceptMassDeletion = false
+        @Flag(help: "Go on although most of the records here would be deleted.") var acceptMassDeletion = false
 
         private func round(_ device: OpenDevice, _ told: PushedChange?) async throws {
             let before = try await device.engine.status()
-            let events = try await device.syncCollectingEvents(
-                acceptingMassDeletion: acceptMassDeletion,
-                told: told
-            )
+            let events = try await device.syncCollectingEvents(acceptingMassDeletion: acceptMassDeletion, told: told)
             let after = try await device.engine.status()
             let isQuiet = events.isEmpty && before.revision == after.revision
             if !watch || !isQuiet { report(events, before, after) }
@@ -178,11 +161,7 @@ extension Device {
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
                 if case .historyChanged(_, let count) = event {
                     parts.append("the server's history is another one now")
-                    if count > 0 {
-                        parts.append(
-                            "\(Counted.text(count, "forgotten change set")) offered again"
-                        )
-                    }
+                    if count > 0 { parts.append("\(Counted.text(count, "forgotten change set")) offered again") }
                 }
             }
             if sent > 0 { parts.append("\(Counted.text(sent, "change set")) sent") }
@@ -190,24 +169,14 @@ extension Device {
                 let ids = identities == 1 ? "its id" : "their ids"
                 parts.append("\(Counted.text(identities, "new record")) got \(ids)")
             }
-            if let taken {
-                parts.append("a snapshot of \(Counted.text(taken, "record")) taken in")
-            }
+            if let taken { parts.append("a snapshot of \(Counted.text(taken, "record")) taken in") }
             if records > 0 {
-                let others = Counted.text(
-                    records,
-                    "record of others",
-                    plural: "records of others"
-                )
+                let others = Counted.text(records, "record of others", plural: "records of others")
                 parts.append("\(others) taken in")
             }
             if repaired > 0 { parts.append("\(Counted.text(repaired, "record")) repaired") }
             if after.conflicts > 0 {
-                let waiting = Counted.text(
-                    after.conflicts,
-                    "conflict waits",
-                    plural: "conflicts wait"
-                )
+                let waiting = Counted.text(after.conflicts, "conflict waits", plural: "conflicts wait")
                 parts.append("\(waiting): tidemark device conflicts \(file)")
             }
             if after.overruled > before.overruled {
@@ -232,17 +201,12 @@ extension Device {
                 let status = try await OpenDevice.status(file)
                 if json { return try Terminal.json(status) }
                 Terminal.table([
-                    ["server", status.server],
-                    ["zone", status.zone],
-                    ["device", status.device],
-                    ["epoch", status.epoch ?? "not known yet"],
-                    ["revision", String(status.revision)],
+                    ["server", status.server], ["zone", status.zone], ["device", status.device],
+                    ["epoch", status.epoch ?? "not known yet"], ["revision", String(status.revision)],
                     [
                         "pending",
                         "\(Counted.text(status.pendingChangeSets, "change set")), \(Counted.text(status.pendingRecords, "record"))",
-                    ],
-                    ["conflicts", String(status.conflicts)],
-                    ["overruled", String(status.overruled)],
+                    ], ["conflicts", String(status.conflicts)], ["overruled", String(status.overruled)],
                     ["last contact", status.lastContact ?? "never"],
                 ])
             }

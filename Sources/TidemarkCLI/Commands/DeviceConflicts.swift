@@ -32,36 +32,25 @@ extension Device {
         /// A conflict for machines: keys and images are JSON of their own, not text.
         private static func object(_ conflict: Conflict) throws -> [String: Any] {
             [
-                "number": conflict.number,
-                "kind": conflict.kind.rawValue,
-                "id": conflict.id,
-                "parked": conflict.parked,
+                "number": conflict.number, "kind": conflict.kind.rawValue, "id": conflict.id, "parked": conflict.parked,
                 "after": conflict.after,
                 "reasons": try conflict.reasons.map { reason in
                     [
-                        "table": reason.table,
-                        "key": try value(reason.key),
-                        "columns": reason.columns,
-                        "rule": reason.rule,
-                        "message": reason.message,
+                        "table": reason.table, "key": try value(reason.key), "columns": reason.columns,
+                        "rule": reason.rule, "message": reason.message,
                     ]
                 },
                 "records": try conflict.records.map { record in
                     [
-                        "table": record.table,
-                        "key": try value(record.key),
-                        "operation": record.operation,
-                        "base": try value(record.base),
-                        "mine": try value(record.mine),
+                        "table": record.table, "key": try value(record.key), "operation": record.operation,
+                        "base": try value(record.base), "mine": try value(record.mine),
                         "theirs": try value(record.theirs),
                     ]
                 },
                 "referrers": try conflict.referrers.map { referrers in
                     [
-                        "table": referrers.table,
-                        "columns": referrers.columns,
-                        "keys": try referrers.keys.map { try value($0) },
-                        "parent": referrers.parent,
+                        "table": referrers.table, "columns": referrers.columns,
+                        "keys": try referrers.keys.map { try value($0) }, "parent": referrers.parent,
                         "parentKey": try value(referrers.parentKey),
                     ]
                 },
@@ -70,10 +59,7 @@ extension Device {
 
         private static func value(_ json: String?) throws -> Any {
             guard let json else { return NSNull() }
-            return try JSONSerialization.jsonObject(
-                with: Data(json.utf8),
-                options: .fragmentsAllowed
-            )
+            return try JSONSerialization.jsonObject(with: Data(json.utf8), options: .fragmentsAllowed)
         }
 
         private func show(_ conflict: Conflict) throws {
@@ -82,21 +68,15 @@ extension Device {
             let summary = ConflictSummary(conflict, all: all)
             for reason in summary.reasons { Terminal.line("  why: \(reason)") }
             for referrers in summary.referrers { Terminal.line("  who refers: \(referrers)") }
-            if !conflict.after.isEmpty {
-                Terminal.line("  builds on: \(conflict.after.joined(separator: ", "))")
-            }
+            if !conflict.after.isEmpty { Terminal.line("  builds on: \(conflict.after.joined(separator: ", "))") }
             for record in summary.shown {
                 Terminal.line("  \(record.operation) \(record.table) \(record.key)")
                 try showColumns(of: record)
             }
             if let rest = summary.rest { Terminal.line("  \(rest)") }
-            Terminal.line(
-                "  to keep the server's: tidemark device resolve \(file) \(conflict.number) --accept"
-            )
+            Terminal.line("  to keep the server's: tidemark device resolve \(file) \(conflict.number) --accept")
             let again = "tidemark device resolve \(file) \(conflict.number) --retry"
-            guard summary.hasDeleted else {
-                return Terminal.line("  to write yours again: \(again)")
-            }
+            guard summary.hasDeleted else { return Terminal.line("  to write yours again: \(again)") }
             Terminal.line("  to write yours again, but what was deleted: \(again) --no-revive")
             Terminal.line("  to make what was deleted anew as well: \(again) --revive")
         }
@@ -110,20 +90,13 @@ extension Device {
                 let lost = try Self.columns(record.mine)
                 let stands = try Self.columns(record.theirs)
                 let rows = (lost ?? [:]).keys.sorted().map { name in
-                    [
-                        "    \(name)", lost?[name] ?? "",
-                        stands.map { $0[name] ?? "" } ?? "(no record)",
-                    ]
+                    ["    \(name)", lost?[name] ?? "", stands.map { $0[name] ?? "" } ?? "(no record)"]
                 }
                 Terminal.table([["    column", "kept here", "stands"]] + rows)
             }
             if let rest = summary.rest { Terminal.line("  \(rest)") }
-            Terminal.line(
-                "  to write it again: tidemark device resolve \(file) \(conflict.number) --retry"
-            )
-            Terminal.line(
-                "  to dismiss it: tidemark device resolve \(file) \(conflict.number) --accept"
-            )
+            Terminal.line("  to write it again: tidemark device resolve \(file) \(conflict.number) --retry")
+            Terminal.line("  to dismiss it: tidemark device resolve \(file) \(conflict.number) --accept")
         }
 
         /// The columns that matter: those that mine sets, or all when the record comes or goes.
@@ -141,8 +114,7 @@ extension Device {
         /// A record's columns, each value as JSON.
         private static func columns(_ image: String?) throws -> [String: String]? {
             guard let image else { return nil }
-            let object =
-                try JSONSerialization.jsonObject(with: Data(image.utf8)) as? [String: Any] ?? [:]
+            let object = try JSONSerialization.jsonObject(with: Data(image.utf8)) as? [String: Any] ?? [:]
             return try object.mapValues { value in
                 let data = try JSONSerialization.data(
                     withJSONObject: value,

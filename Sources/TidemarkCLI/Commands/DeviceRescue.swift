@@ -7,8 +7,7 @@ extension Device {
     /// `tidemark device rescue`.
     struct Rescue: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract:
-                "Make a new device file in place of a damaged one, with all that waits in it.",
+            abstract: "Make a new device file in place of a damaged one, with all that waits in it.",
             discussion: """
                 The rows come from the server; edits, the outbox and conflicts from DAMAGED, as far as these can be read: all of \
                 them, or there is no new file and the error says what cannot be read. Before the new file is there it makes a \
@@ -26,11 +25,7 @@ extension Device {
                 var lost: [String] = []
                 let download = Download(url: place.server, zone: place.zone, access: access)
                 try await download.run { join, progress in
-                    let rescued = try await join.rescue(
-                        path: file,
-                        damaged: damaged,
-                        progress: progress
-                    )
+                    let rescued = try await join.rescue(path: file, damaged: damaged, progress: progress)
                     lost = rescued.lost
                     return rescued.status
                 } saying: {

@@ -45,11 +45,9 @@ extension Device {
                 valueName: "column=json"
             )
         ) var set: [String] = []
-        @Option(
-            help: ArgumentHelp("A JSON file of values; - for standard input.", valueName: "file")
-        ) var values: String?
-        @Flag(help: "Divide what no known transaction made; make again what nobody contests.")
-        var divide = false
+        @Option(help: ArgumentHelp("A JSON file of values; - for standard input.", valueName: "file")) var values:
+            String?
+        @Flag(help: "Divide what no known transaction made; make again what nobody contests.") var divide = false
         @Flag(help: "Decide the same for all that builds on it.") var dependents = false
         @Option(
             help: ArgumentHelp(
@@ -58,15 +56,10 @@ extension Device {
             )
         ) var only: [String] = []
         @Option(
-            help: ArgumentHelp(
-                "A record that gets the opposite decision; may be repeated.",
-                valueName: "table/key"
-            )
+            help: ArgumentHelp("A record that gets the opposite decision; may be repeated.", valueName: "table/key")
         ) var except: [String] = []
-        @Flag(
-            inversion: .prefixedNo,
-            help: "Make records anew that somebody else has deleted, or leave them deleted."
-        ) var revive: Bool?
+        @Flag(inversion: .prefixedNo, help: "Make records anew that somebody else has deleted, or leave them deleted.")
+        var revive: Bool?
 
         func validate() throws {
             guard [accept, retry, merge, divide].filter({ $0 }).count == 1 else {
@@ -75,9 +68,7 @@ extension Device {
             guard merge == (!set.isEmpty || values != nil), set.isEmpty || values == nil else {
                 throw ValidationError("--merge needs either --set or --values.")
             }
-            guard only.isEmpty || except.isEmpty else {
-                throw ValidationError("Give either --only or --except.")
-            }
+            guard only.isEmpty || except.isEmpty else { throw ValidationError("Give either --only or --except.") }
             let isPart = !only.isEmpty || !except.isEmpty
             guard !isPart || !merge && !dependents else {
                 throw ValidationError(
@@ -102,10 +93,7 @@ extension Device {
                 var count = 1
                 while dependents, let next = left.first {
                     let whole = try ResolvePart(next, accepts: accept)
-                    let more = try await engine.resolve(
-                        next.id,
-                        try await reviving(whole, engine).resolution
-                    )
+                    let more = try await engine.resolve(next.id, try await reviving(whole, engine).resolution)
                     let known = Set(left.map(\.id))
                     left = left.dropFirst() + more.filter { !known.contains($0.id) }
                     left.sort { $0.number < $1.number }
@@ -113,8 +101,7 @@ extension Device {
                 }
                 Terminal.line(
                     count > 1 && !accept
-                        ? "your changes of \(count) change sets are made again; sync to send them"
-                        : part?.text ?? ""
+                        ? "your changes of \(count) change sets are made again; sync to send them" : part?.text ?? ""
                 )
                 guard !left.isEmpty else { return }
                 let numbers = left.map { String($0.number) }.joined(separator: ", ")
@@ -125,9 +112,7 @@ extension Device {
         /// The decision record by record; nil when there is no such conflict, which the library
         /// says.
         private func part(_ engine: SyncEngine) async throws -> ResolvePart? {
-            let conflict = try await engine.conflicts().first {
-                $0.id == id.lowercased() || String($0.number) == id
-            }
+            let conflict = try await engine.conflicts().first { $0.id == id.lowercased() || String($0.number) == id }
             guard let conflict else { return nil }
             guard merge else {
                 return try await reviving(
@@ -137,10 +122,7 @@ extension Device {
             }
             let records = conflict.records.filter { $0.operation != "unchanged" }
             let merged = try values.map { try read($0, records) } ?? [single(records)]
-            return try await reviving(
-                try ResolvePart(conflict, accepts: false, merged: merged),
-                engine
-            )
+            return try await reviving(try ResolvePart(conflict, accepts: false, merged: merged), engine)
         }
 
         private var choice: Resolution { accept ? .accept : .retry }
@@ -148,11 +130,8 @@ extension Device {
         /// The same, with what somebody else has deleted left out or made anew, as the user says.
         ///
         /// - Throws: ``TidemarkError`` when the user has not said it.
-        private func reviving(_ part: ResolvePart, _ engine: SyncEngine) async throws -> ResolvePart
-        {
-            let gone = try await engine.madeAnew(byRetrying: part.conflict.id).filter {
-                part.writes($0)
-            }
+        private func reviving(_ part: ResolvePart, _ engine: SyncEngine) async throws -> ResolvePart {
+            let gone = try await engine.madeAnew(byRetrying: part.conflict.id).filter { part.writes($0) }
             guard !gone.isEmpty else { return part }
             let what = Counted.text(gone.count, "record", plural: "records")
             let names = "\(what) of conflict \(part.conflict.number): \(ResolvePart.names(gone))"
@@ -168,8 +147,7 @@ extension Device {
                 throw TidemarkError(
                     .invalidArgument,
                     "Somebody else has deleted what would be made anew, \(names).",
-                    fix:
-                        "Add --revive to make it anew, or --no-revive to leave it deleted and write the others."
+                    fix: "Add --revive to make it anew, or --no-revive to leave it deleted and write the others."
                 )
             }
         }
@@ -192,8 +170,7 @@ extension Device {
                     )
                 }
                 let name = try JSONEncoder().encode(String(text[..<sign]))
-                return
-                    "\(String(decoding: name, as: UTF8.self)):\(text[text.index(after: sign)...])"
+                return "\(String(decoding: name, as: UTF8.self)):\(text[text.index(after: sign)...])"
             }
             return MergedRecord(
                 table: record.table,
@@ -206,12 +183,9 @@ extension Device {
         private func read(_ path: String, _ records: [Conflict.Record]) throws -> [MergedRecord] {
             let data =
                 path == "-"
-                ? FileHandle.standardInput.readDataToEndOfFile()
-                : try Data(contentsOf: URL(fileURLWithPath: path))
+                ? FileHandle.standardInput.readDataToEndOfFile() : try Data(contentsOf: URL(fileURLWithPath: path))
             return try Self.parts(of: data).map { table, name, columns in
-                let key = records.first {
-                    $0.table == table && [name, Self.quoted(name)].contains($0.key)
-                }?.key
+                let key = records.first { $0.table == table && [name, Self.quoted(name)].contains($0.key) }?.key
                 return MergedRecord(
                     table: table,
                     key: key ?? name,
@@ -222,9 +196,7 @@ extension Device {
 
         /// The tables and keys in JSON, each with the text of its object of columns as it stands
         /// there: a number keeps its type.
-        private static func parts(
-            of data: Data
-        ) throws -> [(table: String, name: String, columns: String?)] {
+        private static func parts(of data: Data) throws -> [(table: String, name: String, columns: String?)] {
             let misfit = TidemarkError(
                 .invalidArgument,
                 "The values are no JSON object of tables, keys and columns.",
@@ -248,9 +220,7 @@ extension Device {
                 )
                 guard try rows.allSatisfy({ try $0.value("fits") }) else { throw misfit }
                 return try rows.map {
-                    try (
-                        table: $0.value("tbl"), name: $0.value("name"), columns: $0.value("record")
-                    )
+                    try (table: $0.value("tbl"), name: $0.value("name"), columns: $0.value("record"))
                 }
             }
         }

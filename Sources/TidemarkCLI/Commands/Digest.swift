@@ -44,8 +44,7 @@ struct DigestCommand: AsyncParsableCommand {
             let hasState =
                 try db.tableExists("tidemark_zone")
                 ? "SELECT revision FROM tidemark_zone"
-                : db.tableExists("tidemark_state")
-                    ? "SELECT revision FROM tidemark_state" : "SELECT 0"
+                : db.tableExists("tidemark_state") ? "SELECT revision FROM tidemark_state" : "SELECT 0"
             return try Digest.compute(
                 db,
                 schema: schema,

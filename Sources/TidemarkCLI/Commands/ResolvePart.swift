@@ -15,13 +15,9 @@ struct ResolvePart {
     /// named ones get the decision and all others the opposite, with `except` the other way round.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the conflict has no such record.
-    init(
-        _ conflict: Conflict,
-        accepts: Bool,
-        only: [String] = [],
-        except: [String] = [],
-        merged: [MergedRecord] = []
-    ) throws {
+    init(_ conflict: Conflict, accepts: Bool, only: [String] = [], except: [String] = [], merged: [MergedRecord] = [])
+        throws
+    {
         self.conflict = conflict
         self.merged = merged
         let records = conflict.records.filter { $0.operation != "unchanged" }
@@ -33,8 +29,7 @@ struct ResolvePart {
 
     /// Whether a record is written again as it was: not left out, nor given other values.
     func writes(_ record: Conflict.Record) -> Bool {
-        written.contains(record)
-            && !merged.contains { $0.table == record.table && $0.key == record.key }
+        written.contains(record) && !merged.contains { $0.table == record.table && $0.key == record.key }
     }
 
     /// Leaves more records as the server has them.
@@ -48,9 +43,7 @@ struct ResolvePart {
     var resolution: Resolution {
         if written.isEmpty, merged.isEmpty { return .accept }
         if left.isEmpty, merged.isEmpty { return .retry }
-        return .merge(
-            merged + left.map { MergedRecord(table: $0.table, key: $0.key, columns: nil) }
-        )
+        return .merge(merged + left.map { MergedRecord(table: $0.table, key: $0.key, columns: nil) })
     }
 
     /// What becomes of the records, in words.
@@ -59,29 +52,21 @@ struct ResolvePart {
         if written.isEmpty, merged.isEmpty { return "accepted: \(server)" }
         guard !left.isEmpty else { return "your changes are made again; sync to send them" }
         let again = Counted.text(written.count, "record is", plural: "records are")
-        return
-            "\(again) written again, for \(Counted.number(left.count)) \(server); sync to send them"
+        return "\(again) written again, for \(Counted.number(left.count)) \(server); sync to send them"
     }
 
     /// The records of a list by table and key, for people: `player 7, player 12 and 3 more`.
-    static func names(_ records: [Conflict.Record]) -> String {
-        Counted.list(records.map { "\($0.table) \($0.key)" })
-    }
+    static func names(_ records: [Conflict.Record]) -> String { Counted.list(records.map { "\($0.table) \($0.key)" }) }
 
     /// The record that `TABLE/KEY` names; a text key may be written without its quotes.
-    private static func record(
-        _ name: String,
-        among records: [Conflict.Record]
-    ) throws -> Conflict.Record {
-        let found = records.first { record in
-            name == "\(record.table)/\(record.key)" || "\"\(name)\"" == quoted(record)
+    private static func record(_ name: String, among records: [Conflict.Record]) throws -> Conflict.Record {
+        let found = records.first { record in name == "\(record.table)/\(record.key)" || "\"\(name)\"" == quoted(record)
         }
         guard let found else {
             throw TidemarkError(
                 .invalidArgument,
                 "The conflict has no record \(name).",
-                fix:
-                    "Write TABLE/KEY as `tidemark device conflicts FILE --all` lists them, for instance player/7."
+                fix: "Write TABLE/KEY as `tidemark device conflicts FILE --all` lists them, for instance player/7."
             )
         }
         return found

@@ -27,9 +27,7 @@ struct SchemaCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Terminal.run {
-            if source.hasPrefix("http://") || source.hasPrefix("https://") {
-                return try await showServer()
-            }
+            if source.hasPrefix("http://") || source.hasPrefix("https://") { return try await showServer() }
             try ExistingFile.require(source)
             var configuration = Configuration()
             configuration.readonly = true
@@ -71,9 +69,7 @@ struct SchemaCommand: AsyncParsableCommand {
 
     private func show(_ shape: [String], _ policies: [String: String]) {
         for line in shape { Terminal.line(line) }
-        for (name, policy) in policies.sorted(by: { $0.key < $1.key }) {
-            Terminal.line("policy of \(name): \(policy)")
-        }
+        for (name, policy) in policies.sorted(by: { $0.key < $1.key }) { Terminal.line("policy of \(name): \(policy)") }
     }
 
     private func show(_ report: SchemaReport) throws {

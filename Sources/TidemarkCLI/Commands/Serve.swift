@@ -29,25 +29,17 @@ struct Serve: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The SQLite file to adopt and serve.")
-    var file: String?
+    @Argument(help: "The SQLite file to adopt and serve.") var file: String?
 
     @Option(
         help: ArgumentHelp(
             "Start empty from a file of CREATE TABLE statements.",
-            discussion:
-                "With --store, tables and columns that the database does not have yet are made.",
+            discussion: "With --store, tables and columns that the database does not have yet are made.",
             valueName: "file.sql"
         )
-    )
-    var schema: String?
+    ) var schema: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "A PostgreSQL database, by libpq's rules; its tables hold the rows.",
-            valueName: "url"
-        )
-    )
+    @Option(help: ArgumentHelp("A PostgreSQL database, by libpq's rules; its tables hold the rows.", valueName: "url"))
     var store: String?
 
     @Option(
@@ -56,48 +48,36 @@ struct Serve: AsyncParsableCommand {
             discussion: "Nothing is lost, and nothing waits, when it is.",
             valueName: "url"
         )
-    )
-    var redis: String?
+    ) var redis: String?
 
     @Option(
         help: ArgumentHelp(
             "With --store, a zone that is to be there; may be repeated. Without it, main.",
             valueName: "name"
         )
-    )
-    var zone: [String] = []
+    ) var zone: [String] = []
 
     @Flag(
         help: ArgumentHelp(
             "With --store, take the tables that are in the database, once.",
             discussion: "They stay as they are, for their other programs too."
         )
-    )
-    var adopt = false
+    ) var adopt = false
 
     @Option(
         help: ArgumentHelp(
             "With --adopt, the column that holds the zone, first in every primary key. Without it, all rows are of the zone main.",
             valueName: "column"
         )
-    )
-    var zoneColumn: String?
+    ) var zoneColumn: String?
 
-    @Option(
-        help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder")
-    )
-    var data: String?
+    @Option(help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder")) var data: String?
 
-    @Option(help: ArgumentHelp("Where to listen; port 0 takes a free one.", valueName: "host:port"))
-    var listen = "127.0.0.1:8080"
+    @Option(help: ArgumentHelp("Where to listen; port 0 takes a free one.", valueName: "host:port")) var listen =
+        "127.0.0.1:8080"
 
-    @Option(
-        help: ArgumentHelp(
-            "A table to leave local to the file; may be repeated.",
-            valueName: "table"
-        )
-    )
-    var exclude: [String] = []
+    @Option(help: ArgumentHelp("A table to leave local to the file; may be repeated.", valueName: "table")) var exclude:
+        [String] = []
 
     @OptionGroup var browsers: BrowserOptions
 
@@ -108,16 +88,14 @@ struct Serve: AsyncParsableCommand {
             "The file came back from a backup: give it a new history, once.",
             discussion: "Devices resync and offer again what the server has forgotten."
         )
-    )
-    var restored = false
+    ) var restored = false
 
     @Option(
         help: ArgumentHelp(
             "Keep at least the latest N revisions; devices further behind take a snapshot. Without it, all.",
             valueName: "N"
         )
-    )
-    var keepRevisions: Int?
+    ) var keepRevisions: Int?
 
     @Option(
         help: ArgumentHelp(
@@ -125,92 +103,72 @@ struct Serve: AsyncParsableCommand {
             discussion: "What came since arrives with their first sync.",
             valueName: "N"
         )
-    )
-    var snapshotBehind: Int64 = 0
+    ) var snapshotBehind: Int64 = 0
 
     @Option(
         help: ArgumentHelp(
             "A column that was renamed in the file, as table.old=table.new; needed once; may be repeated.",
             valueName: "table.old=table.new"
         )
-    )
-    var rename: [String] = []
+    ) var rename: [String] = []
 
     @Option(
         help: ArgumentHelp(
             "After SIGTERM, go on for so long while /readyz says 503, so that a load balancer notices.",
             valueName: "seconds"
         )
-    )
-    var drain = 0.0
+    ) var drain = 0.0
 
     @Option(
         help: ArgumentHelp(
             "The memory for requests and answers in flight; what does not fit is told to come back.",
             valueName: "MiB"
         )
-    )
-    var memory = Limits.standard.inFlightBytesMax >> 20
+    ) var memory = Limits.standard.inFlightBytesMax >> 20
 
     @Option(
         help: ArgumentHelp(
             "The largest value of a column that is taken; larger ones are parked on their device.",
             valueName: "MiB"
         )
-    )
-    var valueMax = Limits.standard.valueBytesMax >> 20
+    ) var valueMax = Limits.standard.valueBytesMax >> 20
 
-    @Flag(help: "Log every request.")
-    var verbose = false
+    @Flag(help: "Log every request.") var verbose = false
 
     func validate() throws {
         guard (keepRevisions ?? 0) >= 0 else {
             throw ValidationError("--keep-revisions is a number of revisions, from 0.")
         }
-        guard (1...1 << 20).contains(memory) else {
-            throw ValidationError("--memory is a number of MiB, from 1.")
-        }
+        guard (1...1 << 20).contains(memory) else { throw ValidationError("--memory is a number of MiB, from 1.") }
         guard (1...1_024).contains(valueMax) else {
             throw ValidationError("--value-max is a number of MiB, from 1 to 1024.")
         }
-        guard snapshotBehind >= 0 else {
-            throw ValidationError("--snapshot-behind is a number of revisions, from 0.")
-        }
+        guard snapshotBehind >= 0 else { throw ValidationError("--snapshot-behind is a number of revisions, from 0.") }
         guard (0...3_600).contains(drain) else {
             throw ValidationError("--drain is a number of seconds, up to an hour.")
         }
-        if let store, !store.hasPrefix("postgres://"), !store.hasPrefix("postgresql://"),
-            !store.contains("=")
-        {
+        if let store, !store.hasPrefix("postgres://"), !store.hasPrefix("postgresql://"), !store.contains("=") {
             throw ValidationError(
                 "--store begins with postgres://, or is made of libpq's keyword=value; a SQLite file is given without it: tidemark serve FILE."
             )
         }
         guard store == nil else {
             guard data == nil, rename.isEmpty else {
-                throw ValidationError(
-                    "--data and --rename belong to the embedded store, not to --store."
-                )
+                throw ValidationError("--data and --rename belong to the embedded store, not to --store.")
             }
             guard [file != nil, schema != nil, adopt].filter({ $0 }).count <= 1 else {
                 throw ValidationError("Give one of a file, --schema and --adopt.")
             }
-            guard adopt || zoneColumn == nil else {
-                throw ValidationError("--zone-column belongs to --adopt.")
-            }
+            guard adopt || zoneColumn == nil else { throw ValidationError("--zone-column belongs to --adopt.") }
             return
         }
         guard zone.isEmpty, !adopt, zoneColumn == nil, redis == nil else {
             throw ValidationError("--zone, --adopt, --zone-column and --redis belong to --store.")
         }
         guard (file != nil) != (schema != nil) else {
-            throw ValidationError(
-                "Give either a SQLite file, --schema FILE.sql with --data DIR, or --store URL."
-            )
+            throw ValidationError("Give either a SQLite file, --schema FILE.sql with --data DIR, or --store URL.")
         }
-        guard (schema != nil) == (data != nil) else {
-            throw ValidationError("--schema and --data belong together.")
-        }
+        guard (schema != nil) == (data != nil) else { throw ValidationError("--schema and --data belong together.") }
     }
 
     func run() async throws {
@@ -235,9 +193,7 @@ struct Serve: AsyncParsableCommand {
                 exposition: registry.text,
                 logger: logger
             )
-            try await application.run { port in
-                Terminal.line("listening on \(address.url(port: port))")
-            }
+            try await application.run { port in Terminal.line("listening on \(address.url(port: port))") }
             try await opened.close()
         }
     }
@@ -299,9 +255,7 @@ struct Serve: AsyncParsableCommand {
             warn: { logger.error("\($0)") }
         )
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
-        if !store.skippedTables.isEmpty {
-            lines.append("not synced: \(store.skippedTables.joined(separator: ", "))")
-        }
+        if !store.skippedTables.isEmpty { lines.append("not synced: \(store.skippedTables.joined(separator: ", "))") }
         lines += store.policyChanges.map(\.description)
         return Opened(service: store, lines: lines) {
             guard try await !store.close() else { return }
@@ -313,8 +267,8 @@ struct Serve: AsyncParsableCommand {
 
     private static func summary(_ schema: SyncSchema, _ state: ZoneState, zone: String?) -> String {
         let tables = schema.tables.count
-        return "serving \(tables) table\(tables == 1 ? "" : "s")"
-            + (zone.map { " of zone \($0)" } ?? "") + " at revision \(state.revision)"
+        return "serving \(tables) table\(tables == 1 ? "" : "s")" + (zone.map { " of zone \($0)" } ?? "")
+            + " at revision \(state.revision)"
     }
 
     /// Reads `notes.text=notes.body`, or shorter `notes.text=body`.
@@ -335,17 +289,12 @@ struct Serve: AsyncParsableCommand {
     }
 
     private static func existing(_ file: String) throws -> String {
-        try ExistingFile.require(
-            file,
-            fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR."
-        )
+        try ExistingFile.require(file, fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR.")
         return file
     }
 
     private static func text(of path: String) throws -> String {
-        do {
-            return try String(contentsOfFile: path, encoding: .utf8)
-        } catch {
+        do { return try String(contentsOfFile: path, encoding: .utf8) } catch {
             throw TidemarkError(
                 .unusableFile,
                 "The schema \(path) cannot be read: \(error.localizedDescription)",

@@ -25,23 +25,17 @@ struct SnapshotCommand: AsyncParsableCommand {
               tidemark snapshot zone.sqlite Resources/library.sqlite --server https://sync.example.org
             """
     )
-    @Argument(
-        help: "The server, for instance http://127.0.0.1:8080, or the zone's file.",
-        completion: .file()
-    )
+    @Argument(help: "The server, for instance http://127.0.0.1:8080, or the zone's file.", completion: .file())
     var source: String
     @Argument(help: "The file to make; it must not exist yet.") var out: String
     @Option(help: "The zone, of a server that has several.") var zone = EmbeddedStore.zoneName
-    @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url"))
-    var server: String?
+    @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url")) var server: String?
     @OptionGroup var access: ServerAccess
 
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
 
     func validate() throws {
-        guard !isURL || server == nil else {
-            throw ValidationError("--server belongs to a file, not to a server.")
-        }
+        guard !isURL || server == nil else { throw ValidationError("--server belongs to a file, not to a server.") }
         guard isURL || zone == EmbeddedStore.zoneName else {
             throw ValidationError("A file has one zone, \(EmbeddedStore.zoneName).")
         }
@@ -66,16 +60,13 @@ struct SnapshotCommand: AsyncParsableCommand {
 
     /// Makes the file from the zone's.
     private func ship() async throws -> DeviceStatus {
-        try ExistingFile.require(
-            source,
-            fix: "Check the path; a server's address begins with http:// or https://."
-        )
+        try ExistingFile.require(source, fix: "Check the path; a server's address begins with http:// or https://.")
         if let server { _ = try HTTPTransport(url: server) }
         let store = try EmbeddedStore(servedFile: source)
         let outcome = await Result {
-            try await DeviceFileJoin(server: server ?? "") { path in
-                try await store.writeSnapshot(to: path)
-            }.ship(path: out)
+            try await DeviceFileJoin(server: server ?? "") { path in try await store.writeSnapshot(to: path) }.ship(
+                path: out
+            )
         }
         try await store.close()
         return try outcome.get()

@@ -133,13 +133,9 @@ struct Verify: AsyncParsableCommand {
         let mine = report.computed?.hex ?? "not known"
         Terminal.line("rows    \(mine), at revision \(report.revision)")
         Terminal.line("books   \(report.expected?.hex ?? "not known")")
-        if report.isServerReached {
-            Terminal.line("server  \(report.server?.hex ?? "not known")")
-        }
+        if report.isServerReached { Terminal.line("server  \(report.server?.hex ?? "not known")") }
         for entry in report.damagedEntries {
-            Terminal.line(
-                "log     revision \(entry.revision) is damaged, of \(entry.tables.joined(separator: ", "))"
-            )
+            Terminal.line("log     revision \(entry.revision) is damaged, of \(entry.tables.joined(separator: ", "))")
         }
         if let end = report.logEnd {
             Terminal.line("log     reaches revision \(end), after the zone's \(report.revision)")
@@ -147,8 +143,7 @@ struct Verify: AsyncParsableCommand {
         for record in report.records {
             let columns = record.columns.joined(separator: ", ")
             Terminal.line(
-                "\(record.difference.rawValue): \(record.table) \(record.key)"
-                    + (columns.isEmpty ? "" : ": \(columns)")
+                "\(record.difference.rawValue): \(record.table) \(record.key)" + (columns.isEmpty ? "" : ": \(columns)")
             )
         }
         if report.isServerReached {
@@ -184,8 +179,7 @@ struct Verify: AsyncParsableCommand {
                 return "rows are wrong; the server, which knows which, was not reached"
             }
             return report.isServerReached
-                ? "all is right"
-                : "all is right by the file's own books; the server was not reached"
+                ? "all is right" : "all is right by the file's own books; the server was not reached"
         }
         guard report.isRepaired else {
             let unsent = report.records.count { $0.difference == .unsent }

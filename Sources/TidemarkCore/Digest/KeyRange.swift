@@ -15,9 +15,7 @@ public struct KeyRange: Hashable, Sendable, Codable {
         /// Reads an integer or a string.
         public init(from decoder: any Decoder) throws {
             let container = try decoder.singleValueContainer()
-            do {
-                self = .integer(try container.decode(Int64.self))
-            } catch {
+            do { self = .integer(try container.decode(Int64.self)) } catch {
                 self = .json(try container.decode(String.self))
             }
         }
@@ -89,13 +87,7 @@ public struct ComparisonRequest: Hashable, Sendable, Codable {
     public var ranges: [KeyRange]
 
     /// Makes a request.
-    public init(
-        epoch: String?,
-        schema: String?,
-        revision: Int64,
-        recompute: Bool,
-        ranges: [KeyRange]
-    ) {
+    public init(epoch: String?, schema: String?, revision: Int64, recompute: Bool, ranges: [KeyRange]) {
         self.epoch = epoch
         self.schema = schema
         self.revision = revision

@@ -76,8 +76,8 @@ public struct TidemarkError: Error, Hashable, Sendable {
     /// A code that is new to this version goes by what its sender says.
     public var recovery: Recovery {
         switch code {
-        case .unreachable, .invalidResponse, .unavailable, .internalFailure,
-            .predecessorMissing, .syncInProgress, .storageFailed, .rangeNotSatisfiable:
+        case .unreachable, .invalidResponse, .unavailable, .internalFailure, .predecessorMissing, .syncInProgress,
+            .storageFailed, .rangeNotSatisfiable:
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
         case .identityInUse: .renew
@@ -100,11 +100,8 @@ extension TidemarkError.Place: CustomStringConvertible {
     /// The known parts, for instance `change set 0, table cities, key 12, column name`.
     public var description: String {
         [
-            changeSet.map { "change set \($0)" },
-            id.map { "id \($0)" },
-            table.map { "table \($0)" },
-            key.map { "key \($0)" },
-            column.map { "column \($0)" },
+            changeSet.map { "change set \($0)" }, id.map { "id \($0)" }, table.map { "table \($0)" },
+            key.map { "key \($0)" }, column.map { "column \($0)" },
         ].compactMap { $0 }.joined(separator: ", ")
     }
 }

@@ -35,9 +35,7 @@ public struct HybridClock: Hashable, Sendable {
     public mutating func admit(_ time: Int64, at milliseconds: Int64, skewMax: Int64) -> Int64 {
         if planted(PlantedBug.believesAnyTime) { return time }
         let wall = min(max(milliseconds, 0), Self.timeMax / Self.ticksPerMillisecond)
-        guard time / Self.ticksPerMillisecond <= wall + skewMax else {
-            return next(at: milliseconds)
-        }
+        guard time / Self.ticksPerMillisecond <= wall + skewMax else { return next(at: milliseconds) }
         receive(time)
         return max(time, 0)
     }

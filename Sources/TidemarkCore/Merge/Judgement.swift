@@ -30,10 +30,9 @@ public struct UnseenChange: Hashable, Sendable {
     /// when it was committed: what it replaced is no longer there to be overwritten, and a creation
     /// is the record that the author's was joined with, so only its values count. `columns` are
     /// those that the table has now.
-    public static func missed(
-        of history: [(change: UnseenChange, isSeen: Bool)],
-        columns: Set<String>
-    ) -> [UnseenChange] {
+    public static func missed(of history: [(change: UnseenChange, isSeen: Bool)], columns: Set<String>)
+        -> [UnseenChange]
+    {
         var missed = [UnseenChange]()
         var replaced = Set<String>()
         var isJoined = false
@@ -51,11 +50,7 @@ public struct UnseenChange: Hashable, Sendable {
             let left = given.intersection(columns).subtracting(replaced)
             guard !counts || !left.isEmpty else { continue }
             missed.append(
-                UnseenChange(
-                    operation: counts ? .update : change.operation,
-                    columns: left,
-                    stamp: change.stamp
-                )
+                UnseenChange(operation: counts ? .update : change.operation, columns: left, stamp: change.stamp)
             )
         }
         return missed.reversed()
@@ -103,9 +98,7 @@ public struct Contention: Hashable, Sendable {
     }
 
     /// The columns that updates set since the base.
-    var touched: Set<String> {
-        unseen.reduce(into: []) { $0.formUnion($1.columns) }
-    }
+    var touched: Set<String> { unseen.reduce(into: []) { $0.formUnion($1.columns) } }
 
     /// Whether the record went away, or came, since the base: it may be another one now.
     var isRenewed: Bool { unseen.contains { $0.operation != .update } }
@@ -154,11 +147,9 @@ public enum ConflictRule: String, Hashable, Sendable {
 ///
 /// A pure function of what both sides did; only ``ConflictPolicy/latest`` looks at their clocks.
 /// `columns` has the policies of columns that have one of their own.
-public func judge(
-    _ contention: Contention,
-    policy: ConflictPolicy,
-    columns: [String: ConflictPolicy] = [:]
-) -> Judgement {
+public func judge(_ contention: Contention, policy: ConflictPolicy, columns: [String: ConflictPolicy] = [:])
+    -> Judgement
+{
     // What the author has not named is never taken from somebody else, whatever the policy.
     let policy = contention.isCascade && policy.decides ? .columns : policy
     let columns = contention.isCascade ? columns.filter { !$0.value.decides } : columns
@@ -175,23 +166,16 @@ public func judge(
     case .delete:
         // Both wanted it gone: nothing is overwritten.
         guard contention.exists else { return .merge }
-        let isLatest =
-            policy == .lastWriter
-            || contention.unseen.allSatisfy { $0.stamp < contention.stamp }
-        guard !contention.isRenewed, policy.decides, isLatest else {
-            return .conflict(rule: .changed, columns: [])
-        }
+        let isLatest = policy == .lastWriter || contention.unseen.allSatisfy { $0.stamp < contention.stamp }
+        guard !contention.isRenewed, policy.decides, isLatest else { return .conflict(rule: .changed, columns: []) }
         let decision = decide(contention, meeting: contention.touched, rule: .changed, own)
-        if case .overrule(let mine, _) = decision, !mine.isEmpty {
-            return .conflict(rule: .changed, columns: [])
-        }
+        if case .overrule(let mine, _) = decision, !mine.isEmpty { return .conflict(rule: .changed, columns: []) }
         return decision
     case .update:
         guard contention.exists else { return .conflict(rule: .deleted, columns: []) }
         let meeting = contention.differingColumns.intersection(contention.touched)
         if policy == .columns, planted(PlantedBug.mergesSameColumn) { return .merge }
-        let isUntouched =
-            !columns.isEmpty && contention.touched.allSatisfy { columns[$0] != nil }
+        let isUntouched = !columns.isEmpty && contention.touched.allSatisfy { columns[$0] != nil }
         guard policy != .reject || isUntouched, !contention.isRenewed else {
             return .conflict(rule: .changed, columns: meeting)
         }
@@ -209,9 +193,7 @@ private func decide(
     let refused = meeting.filter { !policy($0).decides }
     guard refused.isEmpty else { return .conflict(rule: rule, columns: refused) }
     let mine = meeting.filter { column in
-        guard policy(column) == .latest, let holder = contention.holder(of: column) else {
-            return false
-        }
+        guard policy(column) == .latest, let holder = contention.holder(of: column) else { return false }
         if planted(PlantedBug.lastArrivalWins) { return false }
         return contention.stamp < holder.stamp
     }

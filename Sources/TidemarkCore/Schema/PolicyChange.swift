@@ -17,13 +17,9 @@ extension SyncSchema {
     /// - Parameter wanted: Policies by table, and by `table.column`.
     /// - Returns: The changes, by name.
     /// - Throws: `invalidArgument` when one is of what the schema does not have.
-    public func changes(to wanted: [String: ConflictPolicy]) throws(TidemarkError)
-        -> [PolicyChange]
-    {
+    public func changes(to wanted: [String: ConflictPolicy]) throws(TidemarkError) -> [PolicyChange] {
         let known = Set(
-            tables.flatMap { table in
-                [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" }
-            }
+            tables.flatMap { table in [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" } }
         )
         guard let unknown = wanted.keys.sorted().first(where: { !known.contains($0) }) else {
             return wanted.sorted { $0.key < $1.key }.compactMap { name, new in

@@ -33,15 +33,8 @@ public struct SchemaComparison: Hashable, Sendable {
         history.dropped = served.history.dropped
         history.droppedTables = served.history.droppedTables
         difference.unknownTables = served.tables.filter { !names.contains($0.name) }
-        for table in difference.unknownTables {
-            history.renames[table.name] = served.history.renames[table.name]
-        }
-        common = SyncSchema(
-            tables: tables,
-            policies: served.policies,
-            history: history,
-            difference: difference
-        )
+        for table in difference.unknownTables { history.renames[table.name] = served.history.renames[table.name] }
+        common = SyncSchema(tables: tables, policies: served.policies, history: history, difference: difference)
         self.problems = problems
     }
 }
@@ -70,25 +63,17 @@ private struct TablePair {
         let localNames = names.localNames()
         let fills = all.history.fills[local.name, default: [:]]
         self.fills = Dictionary(
-            uniqueKeysWithValues: fills.compactMap { name, value in
-                (localNames[name] ?? name, value)
-            }
+            uniqueKeysWithValues: fills.compactMap { name, value in (localNames[name] ?? name, value) }
         )
         self.localNames = localNames
         aliases = names.aliases(localNames, former: former)
     }
 
     var wireNames: [String: String] {
-        Dictionary(
-            uniqueKeysWithValues: localNames.filter { $0.key != $0.value }.map {
-                ($0.value, $0.key)
-            }
-        )
+        Dictionary(uniqueKeysWithValues: localNames.filter { $0.key != $0.value }.map { ($0.value, $0.key) })
     }
 
-    var unknown: [SyncedTable.Column] {
-        served.columns.filter { localNames[$0.name] == nil }
-    }
+    var unknown: [SyncedTable.Column] { served.columns.filter { localNames[$0.name] == nil } }
 
     var unserved: [SyncedTable.Column] {
         let shared = Set(localNames.values)
@@ -126,9 +111,9 @@ private struct TablePair {
         }
         let columns = Dictionary(uniqueKeysWithValues: local.columns.map { ($0.name, $0) })
         let types = served.columns.compactMap { theirs -> TidemarkError? in
-            guard let mine = localNames[theirs.name].flatMap({ columns[$0] }),
-                mine.affinity != theirs.affinity
-            else { return nil }
+            guard let mine = localNames[theirs.name].flatMap({ columns[$0] }), mine.affinity != theirs.affinity else {
+                return nil
+            }
             return mismatch(
                 """
                 The column \(local.name).\(mine.name) is \(mine.type.isEmpty ? "without type" : mine.type) in this \
@@ -146,12 +131,10 @@ private struct TablePair {
                     The column \(local.name).\($0.name) of this file is NOT NULL without a default, and the zone does \
                     not have it: nobody else's records would fit.
                     """,
-                    fix:
-                        "Give it a default in the app's migration, or add the column at the server.",
+                    fix: "Give it a default in the app's migration, or add the column at the server.",
                     place: .init(table: local.name, column: $0.name)
                 )
-            }
-            + ownReferences.map(behind)
+            } + ownReferences.map(behind)
     }
 
     private func behind(_ reference: SyncedTable.Reference) -> TidemarkError {
@@ -175,16 +158,14 @@ private struct TablePair {
                 reference.parentColumns == parent.key, shared.isSuperset(of: reference.columns)
             else { return false }
             return !served.references.contains {
-                $0.parent == reference.parent
-                    && $0.columns.map { localNames[$0] ?? $0 } == reference.columns
+                $0.parent == reference.parent && $0.columns.map { localNames[$0] ?? $0 } == reference.columns
             }
         }
     }
 
     private func words(_ table: SyncedTable) -> String {
         let columns = table.key.joined(separator: ", ")
-        return table.keyKind == .integer
-            ? "INTEGER \(columns)" : "\(table.keyKind.rawValue) (\(columns))"
+        return table.keyKind == .integer ? "INTEGER \(columns)" : "\(table.keyKind.rawValue) (\(columns))"
     }
 
     private func mismatch(_ message: String, column: String?) -> TidemarkError {
@@ -229,9 +210,7 @@ private struct ColumnNames {
         for name in there.intersection(here) { names[name] = name }
         var free = here.subtracting(there)
         for name in there.subtracting(here).sorted() {
-            guard let mine = reached(from: name).first(where: { free.contains($0) }) else {
-                continue
-            }
+            guard let mine = reached(from: name).first(where: { free.contains($0) }) else { continue }
             names[name] = mine
             free.remove(mine)
         }

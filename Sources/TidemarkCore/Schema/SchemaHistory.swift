@@ -15,8 +15,7 @@ public struct SchemaHistory: Hashable, Sendable {
     public var droppedTables: [String] = []
 
     /// Makes a history.
-    public init(fills: [String: [String: String]] = [:], renames: [String: [String: String]] = [:])
-    {
+    public init(fills: [String: [String: String]] = [:], renames: [String: [String: String]] = [:]) {
         self.fills = fills
         self.renames = renames
     }

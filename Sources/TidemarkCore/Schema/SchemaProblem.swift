@@ -22,8 +22,7 @@ public struct SchemaProblem: Hashable, Sendable {
         SchemaProblem(
             table: table,
             column: column,
-            reason:
-                "has the name that \(now) had before, and old apps would write into it what is meant for that",
+            reason: "has the name that \(now) had before, and old apps would write into it what is meant for that",
             cure: "ALTER TABLE \(table) RENAME COLUMN \(column) TO another_name;"
         )
     }
@@ -45,7 +44,6 @@ public struct UnsyncableSchema: Error, Hashable, Sendable, CustomStringConvertib
             return "  \(place): \(problem.reason)\n    cure:\n\(cure.joined(separator: "\n"))"
         }
         let count = problems.count == 1 ? "1 problem" : "\(problems.count) problems"
-        return
-            "This schema cannot be synced as it is (\(count)).\n\(blocks.joined(separator: "\n"))"
+        return "This schema cannot be synced as it is (\(count)).\n\(blocks.joined(separator: "\n"))"
     }
 }

@@ -30,9 +30,7 @@ public struct SyncSchema: Hashable, Sendable {
 
     /// The policies of the columns of a table that have another than the table.
     public func columnPolicies(of table: String) -> [String: ConflictPolicy] {
-        guard let columns = byName[table]?.valueColumns.map(\.name), !policies.isEmpty else {
-            return [:]
-        }
+        guard let columns = byName[table]?.valueColumns.map(\.name), !policies.isEmpty else { return [:] }
         return columns.reduce(into: [:]) { $0[$1] = policies["\(table).\($1)"] }
     }
 
@@ -40,20 +38,16 @@ public struct SyncSchema: Hashable, Sendable {
     public var needsTimes: Bool { policies.values.contains(.latest) }
 
     /// The references of other tables, and of the table itself, that point at `table`.
-    public func references(to table: String) -> [(
-        child: SyncedTable, reference: SyncedTable.Reference
-    )] {
-        tables.flatMap { child in
-            child.references.filter { $0.parent == table }.map { (child, $0) }
-        }
+    public func references(to table: String) -> [(child: SyncedTable, reference: SyncedTable.Reference)] {
+        tables.flatMap { child in child.references.filter { $0.parent == table }.map { (child, $0) } }
     }
 
     /// What two sides must have in common to exchange rows: names, keys, columns and their types,
     /// in a form that can be compared and hashed.
     public var shape: String {
         tables.sorted { $0.name < $1.name }.map { table in
-            let columns = table.columns.sorted { $0.name < $1.name }
-                .map { "\($0.name) \($0.type.uppercased())" }.joined(separator: ",")
+            let columns = table.columns.sorted { $0.name < $1.name }.map { "\($0.name) \($0.type.uppercased())" }
+                .joined(separator: ",")
             return "\(table.name)(\(columns);\(table.key.joined(separator: ",")))"
         }.joined(separator: "\n")
     }
@@ -64,17 +58,15 @@ public struct SyncSchema: Hashable, Sendable {
         let references = all.flatMap { table in
             table.references.map { "\(table.name)\($0.columns)->\($0.parent)\($0.parentColumns)" }
         }
-        let other = difference.unknownColumns.sorted { $0.key < $1.key }.map {
-            "\($0.key)+\($0.value.map(\.name))"
-        }
+        let other = difference.unknownColumns.sorted { $0.key < $1.key }.map { "\($0.key)+\($0.value.map(\.name))" }
         let renames = history.renames.sorted { $0.key < $1.key }.map {
             "\($0.key)\($0.value.sorted { $0.key < $1.key })"
         }
         let unknown = difference.unknownTables.map { "\($0.name)\($0.columns.map(\.name))" }
         let gone = history.dropped.sorted { $0.key < $1.key }.map { "\($0.key)-\($0.value)" }
-        return
-            ([shape, "-\(history.droppedTables)"] + gone + references + other + renames + unknown)
-            .joined(separator: "\n")
+        return ([shape, "-\(history.droppedTables)"] + gone + references + other + renames + unknown).joined(
+            separator: "\n"
+        )
     }
 
     /// Orders tables so that parents come first.
@@ -86,9 +78,7 @@ public struct SyncSchema: Hashable, Sendable {
         while !remaining.isEmpty {
             let names = Set(remaining.map(\.name))
             let free = remaining.filter { table in
-                table.references.allSatisfy {
-                    $0.parent == table.name || !names.contains($0.parent)
-                }
+                table.references.allSatisfy { $0.parent == table.name || !names.contains($0.parent) }
             }
             let next = free.isEmpty ? [remaining[0]] : free
             ordered += next

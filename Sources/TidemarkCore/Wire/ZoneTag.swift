@@ -23,8 +23,7 @@ public struct ZoneTag: Hashable, Sendable {
         guard tag.count >= 2, tag.first == "\"", tag.last == "\"" else { return nil }
         let text = tag.dropFirst().dropLast()
         guard let dash = text.firstIndex(of: "-"), dash != text.startIndex,
-            text[..<dash].allSatisfy({ $0.isASCII && $0.isNumber }),
-            let revision = Int64(text[..<dash])
+            text[..<dash].allSatisfy({ $0.isASCII && $0.isNumber }), let revision = Int64(text[..<dash])
         else { return nil }
         let hash = text[text.index(after: dash)...]
         guard hash.count == Self.hashLength, hash.allSatisfy(Self.isDigit) else { return nil }
@@ -35,7 +34,6 @@ public struct ZoneTag: Hashable, Sendable {
     public var entityTag: String { "\"\(revision)-\(hash)\"" }
 
     private static func isDigit(_ character: Character) -> Bool {
-        character.isASCII
-            && (character.isLetter || character.isNumber || character == "-" || character == "_")
+        character.isASCII && (character.isLetter || character.isNumber || character == "-" || character == "_")
     }
 }

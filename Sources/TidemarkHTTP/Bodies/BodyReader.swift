@@ -16,11 +16,7 @@ struct BodyReader {
     /// - Throws: ``Refusal`` for a body that is too large, too slow, or in another coding than
     ///   gzip, and for one that the server has no memory for; ``ClientGone`` when the rest of it
     ///   never came.
-    func read(
-        _ request: Request,
-        on channel: any Channel,
-        share: MemoryShare
-    ) async throws -> [UInt8] {
+    func read(_ request: Request, on channel: any Channel, share: MemoryShare) async throws -> [UInt8] {
         let announced = request.headers[.contentLength].flatMap { Int($0) }
         guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
             throw try await refused(request, unsupported(request.headers[.contentEncoding] ?? ""))
@@ -29,16 +25,10 @@ struct BodyReader {
         var intake = Intake(reader: self, coding: coding, announced: announced, share: share)
         do {
             try await UploadPermission.grant(request, on: channel)
-            for try await piece in request.body {
-                guard await intake.take(piece) else { break }
-            }
-        } catch {
-            throw ClientGone(cause: error)
-        }
+            for try await piece in request.body { guard await intake.take(piece) else { break } }
+        } catch { throw ClientGone(cause: error) }
         if let refusal = intake.refusal { throw refusal }
-        guard intake.received == announced ?? intake.received else {
-            throw ClientGone(cause: ChannelError.eof)
-        }
+        guard intake.received == announced ?? intake.received else { throw ClientGone(cause: ChannelError.eof) }
         return try intake.finish()
     }
 
@@ -120,21 +110,13 @@ extension BodyReader {
                 refuse(reader.tooSlow)
                 return true
             }
-            do throws(Refusal) {
-                try await append(Array(piece.readableBytesView))
-            } catch {
-                refuse(error)
-            }
+            do throws(Refusal) { try await append(Array(piece.readableBytesView)) } catch { refuse(error) }
             return true
         }
 
         /// The body, when all of it has been taken.
         func finish() throws -> [UInt8] {
-            do throws(GzipError) {
-                try gunzip?.finish()
-            } catch {
-                throw reader.refusal(error)
-            }
+            do throws(GzipError) { try gunzip?.finish() } catch { throw reader.refusal(error) }
             share.finishReading()
             return body
         }
@@ -146,11 +128,7 @@ extension BodyReader {
         }
 
         private func next(of gunzip: Gunzip) throws(Refusal) -> [UInt8]? {
-            do throws(GzipError) {
-                return try gunzip.next()
-            } catch {
-                throw reader.refusal(error)
-            }
+            do throws(GzipError) { return try gunzip.next() } catch { throw reader.refusal(error) }
         }
 
         private mutating func hold(_ bytes: [UInt8]) async throws(Refusal) {

@@ -32,15 +32,11 @@ final class CompressedAnswers: Sendable {
         let future = latest.withLock { latest in
             if let known = latest.value(for: json) { return known }
             // Compressing megabytes takes a while, and the tasks' own threads are few.
-            let future = NIOThreadPool.singleton.runIfActive(eventLoop: eventLoop) {
-                [compress] in compress(json)
-            }
+            let future = NIOThreadPool.singleton.runIfActive(eventLoop: eventLoop) { [compress] in compress(json) }
             latest.keep(future, for: json)
             return future
         }
-        do {
-            return try await future.get()
-        } catch {
+        do { return try await future.get() } catch {
             latest.withLock { $0.forget(json) }
             throw error
         }
@@ -95,18 +91,14 @@ struct LatestByContent<Value: Sendable>: Sendable {
         bytes -= entries.remove(at: index).content.count
     }
 
-    private func index(of content: [UInt8]) -> Int? {
-        entries.lastIndex { Self.isEqual($0.content, content) }
-    }
+    private func index(of content: [UInt8]) -> Int? { entries.lastIndex { Self.isEqual($0.content, content) } }
 
     /// Compares as the machine does, not byte by byte: answers are long.
     private static func isEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
         guard left.count == right.count else { return false }
         return left.withUnsafeBytes { left in
             right.withUnsafeBytes { right in
-                guard let left = left.baseAddress, let other = right.baseAddress else {
-                    return true
-                }
+                guard let left = left.baseAddress, let other = right.baseAddress else { return true }
                 return memcmp(left, other, right.count) == 0
             }
         }

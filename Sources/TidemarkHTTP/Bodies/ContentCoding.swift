@@ -32,9 +32,7 @@ enum ContentCoding {
 
     /// The weight among an element's parameters: 1 unless one says otherwise.
     private static func weight(_ parameters: some Sequence<String>) -> Double {
-        for parameter in parameters where parameter.hasPrefix("q=") {
-            return Double(parameter.dropFirst(2)) ?? 0
-        }
+        for parameter in parameters where parameter.hasPrefix("q=") { return Double(parameter.dropFirst(2)) ?? 0 }
         return 1
     }
 }

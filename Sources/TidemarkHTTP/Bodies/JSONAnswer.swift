@@ -31,17 +31,14 @@ enum JSONAnswer {
         // The JSON, and beside it what is sent.
         try share?.answer(bytes: 2 * json.count)
         var headers: HTTPFields = [
-            .contentType: "application/json",
-            .cacheControl: "no-store",
-            .vary: "Accept-Encoding",
+            .contentType: "application/json", .cacheControl: "no-store", .vary: "Accept-Encoding",
         ]
         let body: ByteBuffer
         switch ContentCoding(acceptEncoding: requestHeaders[.acceptEncoding]) {
         case .gzip where json.count > compressedBytesMin:
             headers[.contentEncoding] = "gzip"
             body = try await compressed(json, by: shared)
-        case .gzip:
-            body = ByteBuffer(bytes: json)
+        case .gzip: body = ByteBuffer(bytes: json)
         case .identity:
             var text = ByteBuffer(bytes: json)
             if json.last != newline { text.writeInteger(newline) }
@@ -61,10 +58,7 @@ enum JSONAnswer {
         return body
     }
 
-    private static func compressed(
-        _ json: [UInt8],
-        by shared: CompressedAnswers?
-    ) async throws -> ByteBuffer {
+    private static func compressed(_ json: [UInt8], by shared: CompressedAnswers?) async throws -> ByteBuffer {
         if let shared { return try await shared.compressed(json) }
         // Compressing megabytes takes a while, and the tasks' own threads are few.
         return try await NIOThreadPool.singleton.runIfActive { compress(json) }
@@ -76,9 +70,7 @@ enum JSONAnswer {
         guard buffer.readableBytes > pieceBytesMax else { return ResponseBody(byteBuffer: buffer) }
         return ResponseBody(contentLength: buffer.readableBytes) { writer in
             var rest = buffer
-            while let piece = rest.readBytes(length: min(rest.readableBytes, pieceBytesMax)),
-                !piece.isEmpty
-            {
+            while let piece = rest.readBytes(length: min(rest.readableBytes, pieceBytesMax)), !piece.isEmpty {
                 // A copy: a slice that waits on the connection would keep the whole answer alive.
                 try await writer.write(ByteBuffer(bytes: piece))
             }

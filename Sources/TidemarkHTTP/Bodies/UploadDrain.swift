@@ -28,9 +28,7 @@ struct UploadDrain {
         do {
             for try await piece in request.body where !drain.drop(piece) { return false }
             return true
-        } catch {
-            throw ClientGone(cause: error)
-        }
+        } catch { throw ClientGone(cause: error) }
     }
 }
 

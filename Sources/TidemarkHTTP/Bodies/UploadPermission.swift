@@ -11,9 +11,7 @@ enum UploadPermission {
         guard request.waitsForPermission else { return }
         try await channel.eventLoop.submit {
             // From the encoder towards the network: the rest knows of one head a request.
-            let encoder = try channel.pipeline.syncOperations.context(
-                handlerType: HTTPResponseEncoder.self
-            )
+            let encoder = try channel.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self)
             encoder.writeAndFlush(NIOAny(head), promise: nil)
         }.get()
     }

@@ -14,11 +14,8 @@ enum ErrorAnswer {
     private static let lingerTime = TimeAmount.seconds(5)
 
     /// Makes the answer, and logs what only the operator may know.
-    static func response(
-        to error: any Error,
-        request: Request,
-        context: ServerRequestContext
-    ) async throws -> Response {
+    static func response(to error: any Error, request: Request, context: ServerRequestContext) async throws -> Response
+    {
         switch error {
         case let error as TidemarkError:
             if error.code.status.kind == .serverError {
@@ -28,25 +25,20 @@ enum ErrorAnswer {
                 )
             }
             return try await response(error, headers: [:], request: request, context: context)
-        case let refusal as Refusal:
-            return try await response(to: refusal, request: request, context: context)
+        case let refusal as Refusal: return try await response(to: refusal, request: request, context: context)
         case let error as HTTPError where error.status == .notFound:
             var refusal = unknownPath(request)
             refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
             return try await response(to: refusal, request: request, context: context)
         case is CancellationError:
-            let error = TidemarkError(
-                .unavailable,
-                "The server is shutting down.",
-                fix: "Try again later."
-            )
+            let error = TidemarkError(.unavailable, "The server is shutting down.", fix: "Try again later.")
             return try await response(error, headers: [:], request: request, context: context)
         default:
             context.logger.error(
                 "the server failed",
                 metadata: [
-                    "method": "\(request.method)",
-                    "route": "\(RouteTable.route(context.endpointPath))", "error": "\(error)",
+                    "method": "\(request.method)", "route": "\(RouteTable.route(context.endpointPath))",
+                    "error": "\(error)",
                 ]
             )
             let error = defect(context)
@@ -55,23 +47,15 @@ enum ErrorAnswer {
     }
 
     /// Answers a refusal, and closes the connection if an unwanted upload may go on and on.
-    static func response(
-        to refusal: Refusal,
-        request: Request,
-        context: ServerRequestContext
-    ) async throws -> Response {
+    static func response(to refusal: Refusal, request: Request, context: ServerRequestContext) async throws -> Response
+    {
         var headers = refusal.headers
         if refusal.leavesBodyUnread {
             headers[.connection] = "close"
             let channel = context.channel
             channel.eventLoop.scheduleTask(in: lingerTime) { channel.close(promise: nil) }
         }
-        return try await response(
-            refusal.error,
-            headers: headers,
-            request: request,
-            context: context
-        )
+        return try await response(refusal.error, headers: headers, request: request, context: context)
     }
 
     private static func response(
@@ -84,24 +68,14 @@ enum ErrorAnswer {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let json = Array(try encoder.encode(WireError(error)))
-        var response = try await JSONAnswer.response(
-            json,
-            status: error.code.status,
-            to: request.headers
-        )
+        var response = try await JSONAnswer.response(json, status: error.code.status, to: request.headers)
         for field in headers { response.headers[field.name] = field.value }
-        if error.code.status == .serviceUnavailable {
-            response.headers[.retryAfter] = "\(retryAfterSeconds)"
-        }
+        if error.code.status == .serviceUnavailable { response.headers[.retryAfter] = "\(retryAfterSeconds)" }
         return response
     }
 
     private static func unknownPath(_ request: Request) -> Refusal {
-        Refusal(
-            .unknownPath,
-            "This server has no \(request.uri.path).",
-            fix: "It has \(RouteTable.summary)."
-        )
+        Refusal(.unknownPath, "This server has no \(request.uri.path).", fix: "It has \(RouteTable.summary).")
     }
 
     private static func defect(_ context: ServerRequestContext) -> TidemarkError {

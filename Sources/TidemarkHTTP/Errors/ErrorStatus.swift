@@ -5,15 +5,15 @@ extension ErrorCode {
     /// The HTTP status of an answer with this error: the one table of them.
     var status: HTTPResponse.Status {
         switch self {
-        case .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue,
-            .invalidKey, .unknownTemporaryId, .invalidArgument:
+        case .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue, .invalidKey,
+            .unknownTemporaryId, .invalidArgument:
             .badRequest
         case .signInNeeded: .unauthorized
         case .originRefused, .notAllowed: .forbidden
         case .unknownZone, .unknownPath: .notFound
         case .methodNotAllowed: .methodNotAllowed
-        case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused,
-            .predecessorMissing, .identityInUse, .fingerprintMismatch:
+        case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused, .predecessorMissing,
+            .identityInUse, .fingerprintMismatch:
             .conflict
         case .snapshotRequired: .gone
         case .fullRequestRequired: .preconditionFailed

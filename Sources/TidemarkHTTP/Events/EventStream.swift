@@ -14,8 +14,7 @@ struct EventStream {
     static let opening = ByteBuffer(string: ": tidemark\n\n")
 
     static let headers: HTTPFields = [
-        .contentType: "text/event-stream",
-        .cacheControl: "no-store",
+        .contentType: "text/event-stream", .cacheControl: "no-store",
         // A proxy that collects an answer before it passes it on would never pass this one on.
         .xAccelBuffering: "no",
     ]

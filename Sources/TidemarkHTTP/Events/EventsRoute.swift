@@ -22,22 +22,14 @@ struct EventsRoute {
     init(service: any SyncService) { self.service = service }
 
     /// Whether a request is one for events, in whatever zone.
-    static func isAsked(by request: Request) -> Bool {
-        request.method == .get && request.uri.path.hasSuffix("/events")
-    }
+    static func isAsked(by request: Request) -> Bool { request.method == .get && request.uri.path.hasSuffix("/events") }
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         let zone = try context.zone
         let told = request.headers[.lastEventID].flatMap { ZoneRevision(zone: zone, id: $0) }
         // First listen, then look: what is committed in between is heard.
-        let listener = try service.fanOut.listen(
-            to: zone,
-            told: told,
-            device: DeviceQuery.device(in: request)
-        )
+        let listener = try service.fanOut.listen(to: zone, told: told, device: DeviceQuery.device(in: request))
         service.fanOut.committed(try await service.latest(zone: zone))
         let stream = try EventStream(zone: zone)
         let channel = context.channel
@@ -47,19 +39,14 @@ struct EventsRoute {
                 channel.close(promise: nil)
             }
             try await writer.write(EventStream.opening)
-            while let message = await listener.next() {
-                try await writer.write(latest.text(message, on: stream))
-            }
+            while let message = await listener.next() { try await writer.write(latest.text(message, on: stream)) }
             try await writer.finish(nil)
         }
         return Response(status: .ok, headers: EventStream.headers, body: body)
     }
 
     /// Bounds what a connection may hold back, and notices its end.
-    private static func prepare(
-        _ channel: any Channel,
-        _ hungUp: @escaping @Sendable () -> Void
-    ) async throws {
+    private static func prepare(_ channel: any Channel, _ hungUp: @escaping @Sendable () -> Void) async throws {
         let size = SocketOptionValue(unsentBytesMax)
         try await channel.setOption(.socketOption(.so_sndbuf), value: size).get()
         let mark = ChannelOptions.Types.WriteBufferWaterMark(low: 1, high: unsentBytesMax)

@@ -12,10 +12,7 @@ final class HangUpHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     /// Calls `react` when the client of a channel hangs up, or has done so already; a later call
     /// takes the place of an earlier one.
-    static func watch(
-        _ channel: any Channel,
-        _ react: @escaping @Sendable () -> Void
-    ) async throws {
+    static func watch(_ channel: any Channel, _ react: @escaping @Sendable () -> Void) async throws {
         try await channel.eventLoop.submit {
             // A closed channel has no handlers any more.
             guard channel.isActive else { return react() }

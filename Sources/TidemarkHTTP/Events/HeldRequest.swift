@@ -36,10 +36,6 @@ struct HeldRequest {
 
     /// A listener for one message; nil when there is no room: then the answer comes early.
     private func listener() -> Listener? {
-        do {
-            return try service.fanOut.listen(to: zone, isOnce: true)
-        } catch {
-            return nil
-        }
+        do { return try service.fanOut.listen(to: zone, isOnce: true) } catch { return nil }
     }
 }

@@ -27,13 +27,9 @@ struct ListenerService: Service {
 
     private func look() async {
         for zone in service.fanOut.zones {
-            do {
-                try await service.look(zone: zone)
-            } catch  where !Task.isCancelled {
+            do { try await service.look(zone: zone) } catch  where !Task.isCancelled {
                 logger.warning("what others wrote into zone \(zone) is not taken in: \(error)")
-            } catch {
-                return
-            }
+            } catch { return }
         }
     }
 

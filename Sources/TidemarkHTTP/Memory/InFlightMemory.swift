@@ -54,15 +54,10 @@ final class InFlightMemory: Sendable {
     }
 
     /// Begins the share of one exchange, which ends when nobody holds it any more.
-    func share() -> MemoryShare {
-        MemoryShare(memory: self, ticket: state.withLock { $0.budget.open() })
-    }
+    func share() -> MemoryShare { MemoryShare(memory: self, ticket: state.withLock { $0.budget.open() }) }
 
     private static func bounds(_ limits: Limits) -> MemoryBudget.Bounds {
-        MemoryBudget.Bounds(
-            bytesMax: limits.inFlightBytesMax,
-            bodyBytesMax: bodyMultiple * limits.requestBytesMax
-        )
+        MemoryBudget.Bounds(bytesMax: limits.inFlightBytesMax, bodyBytesMax: bodyMultiple * limits.requestBytesMax)
     }
 
     /// The refusal of an exchange for which there is no room.
@@ -91,24 +86,18 @@ extension InFlightMemory {
         guard isGranted else { throw noRoom() }
     }
 
-    fileprivate func finishReading(_ ticket: MemoryBudget.Ticket) {
-        change { $0.budget.finishReading(ticket) }
-    }
+    fileprivate func finishReading(_ ticket: MemoryBudget.Ticket) { change { $0.budget.finishReading(ticket) } }
 
     fileprivate func answer(_ ticket: MemoryBudget.Ticket, bytes: Int) throws(Refusal) {
         guard change({ $0.budget.answer(ticket, bytes: bytes) }) else { throw noRoom() }
     }
 
-    fileprivate func close(_ ticket: MemoryBudget.Ticket) {
-        change { $0.budget.close(ticket) }
-    }
+    fileprivate func close(_ ticket: MemoryBudget.Ticket) { change { $0.budget.close(ticket) } }
 
     /// Ends a wait that has lasted too long, unless it is over already.
     private func giveUp(_ ticket: MemoryBudget.Ticket, _ wait: UInt64) {
         let waiter: Waiter? = state.withLock { state in
-            guard state.waiters[ticket]?.wait == wait, state.budget.leave(ticket) else {
-                return nil
-            }
+            guard state.waiters[ticket]?.wait == wait, state.budget.leave(ticket) else { return nil }
             return state.waiters.removeValue(forKey: ticket)
         }
         waiter?.continuation.resume(returning: false)
@@ -119,9 +108,7 @@ extension InFlightMemory {
         let (result, admitted, change) = state.withLock { state in
             let before = state.budget.bytes
             let result = body(&state)
-            let admitted = state.budget.admit().compactMap {
-                state.waiters.removeValue(forKey: $0)
-            }
+            let admitted = state.budget.admit().compactMap { state.waiters.removeValue(forKey: $0) }
             return (result, admitted, state.budget.bytes - before)
         }
         if change != 0 { metrics.memory(changedBy: change) }

@@ -117,11 +117,7 @@ struct MemoryBudget: Sendable {
         var admitted: [Ticket] = []
         var rest: [(ticket: Ticket, bytes: Int)] = []
         for (ticket, bytes) in waiting {
-            if take(bytes, for: ticket) {
-                admitted.append(ticket)
-            } else {
-                rest.append((ticket, bytes))
-            }
+            if take(bytes, for: ticket) { admitted.append(ticket) } else { rest.append((ticket, bytes)) }
         }
         waiting = rest
         return admitted
@@ -132,9 +128,7 @@ extension MemoryBudget {
     private mutating func take(_ bytes: Int, for ticket: Ticket) -> Bool {
         guard var share = shares[ticket], bytes > share.bytes else { return true }
         let more = bytes - share.bytes
-        let isSmall =
-            !share.isLarge && bytes <= bounds.smallBytesMax
-            && smallBytes + more <= bounds.reservedBytes
+        let isSmall = !share.isLarge && bytes <= bounds.smallBytesMax && smallBytes + more <= bounds.reservedBytes
         let need = share.isLarge ? more : bytes
         guard isSmall || hasRoom(for: need, besides: ticket) else { return false }
         discount(share, of: ticket, leaves: false)

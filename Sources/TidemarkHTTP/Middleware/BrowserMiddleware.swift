@@ -49,8 +49,7 @@ struct BrowserMiddleware: RouterMiddleware {
             Refusal(
                 .originRefused,
                 "This server does not answer web pages of \(origin.prefix(Self.shownMax)).",
-                fix:
-                    "If these pages may read and write here, serve with --allow-origin and that origin."
+                fix: "If these pages may read and write here, serve with --allow-origin and that origin."
             )
         case .refusesSite:
             Refusal(
@@ -66,6 +65,4 @@ struct BrowserMiddleware: RouterMiddleware {
     private static let shownMax = 200
 }
 
-extension HTTPField.Name {
-    fileprivate static let fetchSite = named("Sec-Fetch-Site")
-}
+extension HTTPField.Name { fileprivate static let fetchSite = named("Sec-Fetch-Site") }

@@ -33,8 +33,7 @@ public struct BrowserPolicy: Hashable, Sendable {
                 throw TidemarkError(
                     .invalidArgument,
                     "\(text) is no origin of web pages.",
-                    fix:
-                        "Write scheme, host and perhaps a port, each origin by itself: https://app.example."
+                    fix: "Write scheme, host and perhaps a port, each origin by itself: https://app.example."
                 )
             }
             origins.insert(origin)
@@ -96,9 +95,7 @@ extension BrowserPolicy {
         if let text = headers.origin {
             let origin = WebOrigin(text)
             if let origin, origins.contains(origin) { return .isAllowed(origin: text) }
-            guard let origin, let server, origin.isOwn(of: server) else {
-                return .refusesOrigin(text)
-            }
+            guard let origin, let server, origin.isOwn(of: server) else { return .refusesOrigin(text) }
         }
         guard let site = headers.fetchSite, !Self.ownSites.contains(site) else { return .passes }
         return .refusesSite(site)

@@ -9,11 +9,7 @@ struct ErrorMiddleware: RouterMiddleware {
         context: ServerRequestContext,
         next: @concurrent (Request, ServerRequestContext) async throws -> Response
     ) async throws -> Response {
-        do {
-            return try await next(request, context)
-        } catch let error as ClientGone {
-            throw error.cause
-        } catch {
+        do { return try await next(request, context) } catch let error as ClientGone { throw error.cause } catch {
             return try await ErrorAnswer.response(to: error, request: request, context: context)
         }
     }

@@ -45,8 +45,7 @@ final class RequestRecord: Sendable {
             "milliseconds": "\(Int(duration / .milliseconds(1)))",
         ]
         metadata["zone"] = RouteTable.zone(in: request.uri.path, of: route).map { "\($0)" }
-        metadata["path"] =
-            route == RouteTable.unknown ? "\(request.uri.path.prefix(Self.pathMax))" : nil
+        metadata["path"] = route == RouteTable.unknown ? "\(request.uri.path.prefix(Self.pathMax))" : nil
         metadata["received"] = request.headers[.contentLength].map { "\($0.prefix(20))" }
         metadata["bytes"] = bytes.map { "\($0)" }
         metadata["code"] = code.map { "\($0.rawValue)" }

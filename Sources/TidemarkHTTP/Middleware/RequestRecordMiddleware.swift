@@ -30,9 +30,7 @@ struct RequestRecordMiddleware: RouterMiddleware {
             return response
         }
         response.body = ResponseBody(contentLength: length) { writer in
-            do {
-                try await body.write(writer)
-            } catch {
+            do { try await body.write(writer) } catch {
                 record.end("cut off", status: status, bytes: nil)
                 throw error
             }

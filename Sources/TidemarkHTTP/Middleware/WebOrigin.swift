@@ -10,14 +10,12 @@ struct Authority: Hashable, Sendable {
         let text = text.lowercased()
         let end =
             text.hasPrefix("[")
-            ? text.firstIndex(of: "]").map { text.index(after: $0) }
-            : text.firstIndex(of: ":") ?? text.endIndex
+            ? text.firstIndex(of: "]").map { text.index(after: $0) } : text.firstIndex(of: ":") ?? text.endIndex
         guard let end else { return nil }
         let name = text[..<end]
         let isAddress = name.hasPrefix("[")
         let inner = isAddress ? name.dropFirst().dropLast() : name
-        guard !inner.isEmpty, inner.utf8.allSatisfy({ Self.mayHold($0, isAddress: isAddress) })
-        else { return nil }
+        guard !inner.isEmpty, inner.utf8.allSatisfy({ Self.mayHold($0, isAddress: isAddress) }) else { return nil }
         // `example.org.` is the same host, spelled with the root of all names.
         host = String(name.hasSuffix(".") ? name.dropLast() : name)
         let rest = text[end...]
@@ -25,15 +23,13 @@ struct Authority: Hashable, Sendable {
             port = nil
             return
         }
-        guard rest.hasPrefix(":"), rest.dropFirst().utf8.allSatisfy(Self.isDigit),
-            let number = Int(rest.dropFirst()), (1...65_535).contains(number)
+        guard rest.hasPrefix(":"), rest.dropFirst().utf8.allSatisfy(Self.isDigit), let number = Int(rest.dropFirst()),
+            (1...65_535).contains(number)
         else { return nil }
         port = number
     }
 
-    private static func isDigit(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-    }
+    private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 
     private static func mayHold(_ byte: UInt8, isAddress: Bool) -> Bool {
         isDigit(byte) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
@@ -49,8 +45,7 @@ struct WebOrigin: Hashable, Sendable {
 
     /// Reads an origin; nil for `null`, for `*`, and for anything with a path.
     init?(_ text: String) {
-        guard let separator = text.firstRange(of: "://"),
-            let authority = Authority(text[separator.upperBound...])
+        guard let separator = text.firstRange(of: "://"), let authority = Authority(text[separator.upperBound...])
         else { return nil }
         let scheme = text[..<separator.lowerBound].lowercased()
         guard scheme.first?.isLetter == true,

@@ -21,9 +21,7 @@ public final class PrometheusRegistry: MetricsFactory {
         let name: String
         let value: String
 
-        static func < (one: Label, other: Label) -> Bool {
-            (one.name, one.value) < (other.name, other.value)
-        }
+        static func < (one: Label, other: Label) -> Bool { (one.name, one.value) < (other.name, other.value) }
     }
 
     private struct Family {
@@ -45,8 +43,8 @@ public final class PrometheusRegistry: MetricsFactory {
     /// All metrics with at least one sample, in the order of their names.
     @Sendable public func text() -> String {
         let families = families.withLock { $0 }
-        return families.sorted { $0.key < $1.key }.filter { !$0.value.series.isEmpty }
-            .map { Self.text(of: $0.value) }.joined()
+        return families.sorted { $0.key < $1.key }.filter { !$0.value.series.isEmpty }.map { Self.text(of: $0.value) }
+            .joined()
     }
 
     private static func text(of family: Family) -> String {
@@ -59,18 +57,14 @@ public final class PrometheusRegistry: MetricsFactory {
             }
         let series = family.series.sorted { $0.key.lexicographicallyPrecedes($1.key) }
         return PrometheusText.head(definition.name, type: type, help: definition.help)
-            + series.map { labels, series in
-                series.lines(definition.name, labels.map { ($0.name, $0.value) })
-            }.joined()
+            + series.map { labels, series in series.lines(definition.name, labels.map { ($0.name, $0.value) }) }
+            .joined()
     }
 
     // MARK: Making instruments
 
     /// A counter.
-    public func makeCounter(
-        label: String,
-        dimensions: [(String, String)]
-    ) -> any CounterHandler {
+    public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         series(label, dimensions, .counter) { _ in PrometheusCounter() }
     }
 
@@ -80,14 +74,8 @@ public final class PrometheusRegistry: MetricsFactory {
     }
 
     /// A histogram, or a gauge when values are not to be aggregated.
-    public func makeRecorder(
-        label: String,
-        dimensions: [(String, String)],
-        aggregate: Bool
-    ) -> any RecorderHandler {
-        guard aggregate else {
-            return series(label, dimensions, .gauge) { _ in PrometheusGauge() }
-        }
+    public func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
+        guard aggregate else { return series(label, dimensions, .gauge) { _ in PrometheusGauge() } }
         let kind = MetricDefinition.Kind.histogram(bounds: Self.otherBounds)
         return series(label, dimensions, kind, Self.histogram)
     }
@@ -113,15 +101,12 @@ public final class PrometheusRegistry: MetricsFactory {
         let name = PrometheusText.metricName(label)
         let labels = Self.labels(dimensions)
         return families.withLock { families in
-            let definition =
-                families[name]?.definition
-                ?? MetricDefinition(name, kind, help: "No description.")
+            let definition = families[name]?.definition ?? MetricDefinition(name, kind, help: "No description.")
             var family = families[name] ?? Family(definition: definition)
             if let known = family.series[labels] as? Series { return known }
             let made = make(definition.kind)
             // Under one name stands one kind of numbers: others are counted where nobody looks.
-            guard family.series[labels] == nil, definition.kind.isSame(as: kind),
-                family.series.count < Self.seriesMax
+            guard family.series[labels] == nil, definition.kind.isSame(as: kind), family.series.count < Self.seriesMax
             else { return made }
             family.series[labels] = made
             families[name] = family
@@ -132,8 +117,7 @@ public final class PrometheusRegistry: MetricsFactory {
     /// Labels in an order of their own, each name once; `le` belongs to histograms.
     private static func labels(_ dimensions: [(String, String)]) -> [Label] {
         let pairs = dimensions.map { (PrometheusText.labelName($0), $1) }.filter { $0.0 != "le" }
-        return Dictionary(pairs, uniquingKeysWith: { first, _ in first })
-            .map { Label(name: $0, value: $1) }.sorted()
+        return Dictionary(pairs, uniquingKeysWith: { first, _ in first }).map { Label(name: $0, value: $1) }.sorted()
     }
 
     // MARK: Forgetting instruments
@@ -153,9 +137,7 @@ public final class PrometheusRegistry: MetricsFactory {
     private func forget(_ handler: AnyObject) {
         families.withLock { families in
             for (name, family) in families {
-                for (labels, series) in family.series where series === handler {
-                    families[name]?.series[labels] = nil
-                }
+                for (labels, series) in family.series where series === handler { families[name]?.series[labels] = nil }
             }
         }
     }

@@ -79,11 +79,7 @@ final class PrometheusHistogram: PrometheusSeries, RecorderHandler, TimerHandler
         var count = Int64(0)
         for (bound, number) in zip(bounds + [.infinity], state.counts) {
             count += number
-            text += PrometheusText.sample(
-                "\(name)_bucket",
-                labels + [("le", PrometheusText.number(bound))],
-                "\(count)"
-            )
+            text += PrometheusText.sample("\(name)_bucket", labels + [("le", PrometheusText.number(bound))], "\(count)")
         }
         text += PrometheusText.sample("\(name)_sum", labels, PrometheusText.number(state.sum))
         return text + PrometheusText.sample("\(name)_count", labels, "\(count)")

@@ -24,9 +24,7 @@ enum PrometheusText {
     }
 
     /// A name of the letters that a metric's may have.
-    static func metricName(_ text: String) -> String {
-        name(text) { $0 == "_" || $0 == ":" }
-    }
+    static func metricName(_ text: String) -> String { name(text) { $0 == "_" || $0 == ":" } }
 
     /// A name of the letters that a label's may have; two underscores in front are Prometheus's.
     static func labelName(_ text: String) -> String {
@@ -35,9 +33,7 @@ enum PrometheusText {
     }
 
     private static func name(_ text: String, allowing mark: (Character) -> Bool) -> String {
-        let name = String(
-            text.map { $0.isASCII && ($0.isLetter || $0.isNumber) || mark($0) ? $0 : "_" }
-        )
+        let name = String(text.map { $0.isASCII && ($0.isLetter || $0.isNumber) || mark($0) ? $0 : "_" })
         guard let first = name.first, !first.isNumber else { return "_" + name }
         return name
     }

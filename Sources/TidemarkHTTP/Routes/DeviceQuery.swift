@@ -8,8 +8,7 @@ enum DeviceQuery {
     /// The device that a query names, which has to be all that is in it.
     static func device(in request: Request) -> String? {
         guard let query = request.uri.query, query.hasPrefix(name), !query.contains("&"),
-            let device = query.dropFirst(name.count).removingPercentEncoding,
-            !device.isEmpty, !device.contains("\0")
+            let device = query.dropFirst(name.count).removingPercentEncoding, !device.isEmpty, !device.contains("\0")
         else { return nil }
         return device
     }

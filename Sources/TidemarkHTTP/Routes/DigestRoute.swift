@@ -8,9 +8,7 @@ struct DigestRoute {
     let memory: InFlightMemory
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         let digest = try await service.digest(zone: try context.zone)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -8,20 +8,16 @@ struct FingerprintsRoute {
     let memory: InFlightMemory
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         let share = memory.share()
         let answer = try await handle(request, context, share)
         return try await JSONAnswer.response(answer, to: request.headers, share: share)
     }
 
     /// The answer of the service; the body is gone when this returns.
-    private func handle(
-        _ request: Request,
-        _ context: ServerRequestContext,
-        _ share: MemoryShare
-    ) async throws -> [UInt8] {
+    private func handle(_ request: Request, _ context: ServerRequestContext, _ share: MemoryShare) async throws
+        -> [UInt8]
+    {
         let zone = try context.zone
         let body = try await bodyReader.read(request, on: context.channel, share: share)
         return try await service.fingerprints(zone: zone, body: body)

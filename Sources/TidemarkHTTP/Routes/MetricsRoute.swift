@@ -6,9 +6,7 @@ struct MetricsRoute {
     let exposition: @Sendable () -> String
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         Response(
             status: .ok,
             headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],

@@ -12,27 +12,16 @@ struct ReadyRoute {
     let readiness: Readiness
 
     /// Answers one request, within the bound of ``StoreCheck``.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         guard !readiness.isStopping else {
             // As it should be, so no line in the log at each check.
-            throw Refusal(
-                .unavailable,
-                "The server is shutting down.",
-                fix: "Ask another server."
-            )
+            throw Refusal(.unavailable, "The server is shutting down.", fix: "Ask another server.")
         }
-        do {
-            try await store.run()
-        } catch let error as TidemarkError {
+        do { try await store.run() } catch let error as TidemarkError {
             throw notReady("The store does not answer: \(error.message)", fix: error.fix)
         } catch {
             context.logger.error("the store does not answer", metadata: ["error": "\(error)"])
-            throw notReady(
-                "The store does not answer.",
-                fix: "The server's log says more under request \(context.id)."
-            )
+            throw notReady("The store does not answer.", fix: "The server's log says more under request \(context.id).")
         }
         return Response(
             status: .ok,

@@ -29,20 +29,11 @@ struct RouteTable {
     /// Adds every route to a router.
     func add(to router: Router<ServerRequestContext>) {
         let compressed = CompressedAnswers()
-        let sync = SyncRoute(
-            service: service,
-            bodyReader: bodyReader,
-            memory: memory,
-            compressed: compressed
-        )
+        let sync = SyncRoute(service: service, bodyReader: bodyReader, memory: memory, compressed: compressed)
         let events = EventsRoute(service: service)
         let snapshot = SnapshotRoute(service: service)
         let schema = SchemaRoute(service: service, memory: memory, compressed: compressed)
-        let fingerprints = FingerprintsRoute(
-            service: service,
-            bodyReader: bodyReader,
-            memory: memory
-        )
+        let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader, memory: memory)
         let digest = DigestRoute(service: service, memory: memory)
         for prefix in ["", "/zones/:zone"] {
             add("\(prefix)/sync", to: router, get: sync.news, post: sync.answer)
@@ -59,12 +50,7 @@ struct RouteTable {
     }
 
     /// Adds one path, and an error for every other method on it.
-    private func add(
-        _ path: String,
-        to router: Router<ServerRequestContext>,
-        get: Answer? = nil,
-        post: Answer? = nil
-    ) {
+    private func add(_ path: String, to router: Router<ServerRequestContext>, get: Answer? = nil, post: Answer? = nil) {
         // `HEAD` comes with `GET`: the router adds it.
         var allowed: [HTTPRequest.Method] = []
         if let get {
@@ -84,11 +70,7 @@ struct RouteTable {
         }
     }
 
-    private func wrongMethod(
-        _ request: Request,
-        right: HTTPRequest.Method,
-        allow: String
-    ) async throws -> Refusal {
+    private func wrongMethod(_ request: Request, right: HTTPRequest.Method, allow: String) async throws -> Refusal {
         var refusal = Refusal(
             .methodNotAllowed,
             "\(request.uri.path) does not answer to \(request.method).",

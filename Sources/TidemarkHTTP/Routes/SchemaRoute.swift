@@ -8,15 +8,8 @@ struct SchemaRoute {
     let compressed: CompressedAnswers
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         let schema = try await service.schema(zone: try context.zone)
-        return try await JSONAnswer.response(
-            schema,
-            to: request.headers,
-            share: memory.share(),
-            shared: compressed
-        )
+        return try await JSONAnswer.response(schema, to: request.headers, share: memory.share(), shared: compressed)
     }
 }

@@ -24,12 +24,11 @@ struct SnapshotPart: Hashable {
 
     /// Reads the two headers.
     init?(range: String?, ifRange: String?) {
-        guard let range, let ifRange, ifRange.count > 2, ifRange.hasPrefix("\""),
-            ifRange.hasSuffix("\""), range.lowercased().hasPrefix(Self.unit)
+        guard let range, let ifRange, ifRange.count > 2, ifRange.hasPrefix("\""), ifRange.hasSuffix("\""),
+            range.lowercased().hasPrefix(Self.unit)
         else { return nil }
         tag = String(ifRange.dropFirst().dropLast())
-        let ends = range.dropFirst(Self.unit.count)
-            .split(separator: "-", omittingEmptySubsequences: false)
+        let ends = range.dropFirst(Self.unit.count).split(separator: "-", omittingEmptySubsequences: false)
         guard ends.count == 2, let first = Self.number(ends[0]) else { return nil }
         self.first = first
         last = Self.number(ends[1])
@@ -57,9 +56,7 @@ struct SnapshotPart: Hashable {
 
     /// A number of digits alone; one that is too large is the largest.
     private static func number(_ digits: Substring) -> Int? {
-        guard !digits.isEmpty, digits.utf8.allSatisfy({ (48...57).contains($0) }) else {
-            return nil
-        }
+        guard !digits.isEmpty, digits.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
         return Int(digits) ?? .max
     }
 }

@@ -13,15 +13,12 @@ struct SnapshotRoute {
     let service: any SyncService
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         let zone = try context.zone
         let asked = SnapshotPart(request)
         let base = Self.base(request.uri.queryParameters)
         let kept = try await kept(asked, of: zone)
-        let snapshot =
-            if let kept { kept } else { try await service.snapshot(zone: zone, since: base) }
+        let snapshot = if let kept { kept } else { try await service.snapshot(zone: zone, since: base) }
         let lease = SnapshotLease(snapshot: snapshot, service: service)
         let part = try asked?.bytes(of: snapshot)
         var headers = headers(for: snapshot)
@@ -43,20 +40,14 @@ struct SnapshotRoute {
     /// What the device has, if it says so; whatever else stands there counts for nothing, and the
     /// whole snapshot is always right.
     private static func base(_ query: Parameters) -> DeltaBase? {
-        guard let revision = query["since"].flatMap({ Int64($0) }), revision >= 0 else {
-            return nil
-        }
-        guard let epoch = query["epoch"], let schema = query["schema"] else {
-            return revision == 0 ? .nothing : nil
-        }
+        guard let revision = query["since"].flatMap({ Int64($0) }), revision >= 0 else { return nil }
+        guard let epoch = query["epoch"], let schema = query["schema"] else { return revision == 0 ? .nothing : nil }
         return DeltaBase(epoch: String(epoch), revision: revision, schema: String(schema))
     }
 
-    private func contents(
-        of snapshot: SnapshotFile,
-        _ part: ClosedRange<Int>?,
-        context: ServerRequestContext
-    ) async throws -> ResponseBody {
+    private func contents(of snapshot: SnapshotFile, _ part: ClosedRange<Int>?, context: ServerRequestContext)
+        async throws -> ResponseBody
+    {
         do {
             return try await FileIO().loadFile(
                 path: snapshot.path,
@@ -72,12 +63,8 @@ struct SnapshotRoute {
 
     private func headers(for snapshot: SnapshotFile) -> HTTPFields {
         [
-            .contentType: "application/gzip",
-            .cacheControl: "no-store",
-            .acceptRanges: "bytes",
-            .eTag: "\"\(snapshot.tag)\"",
-            .tidemarkEpoch: snapshot.epoch,
-            .tidemarkRevision: "\(snapshot.revision)",
+            .contentType: "application/gzip", .cacheControl: "no-store", .acceptRanges: "bytes",
+            .eTag: "\"\(snapshot.tag)\"", .tidemarkEpoch: snapshot.epoch, .tidemarkRevision: "\(snapshot.revision)",
         ]
     }
 }
@@ -101,9 +88,7 @@ private final class SnapshotLease: Sendable {
         self.service = service
     }
 
-    deinit {
-        Task { [snapshot, service] in await service.releaseSnapshot(snapshot) }
-    }
+    deinit { Task { [snapshot, service] in await service.releaseSnapshot(snapshot) } }
 }
 
 extension HTTPField.Name {

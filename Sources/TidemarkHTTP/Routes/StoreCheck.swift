@@ -49,11 +49,7 @@ actor StoreCheck {
         }
         Task {
             let result: Result<Void, any Error>
-            do {
-                result = .success(try await service.probe())
-            } catch {
-                result = .failure(error)
-            }
+            do { result = .success(try await service.probe()) } catch { result = .failure(error) }
             timer.cancel()
             isUnderWay = false
             isLate = false

@@ -15,9 +15,7 @@ struct SyncRoute {
     let compressed: CompressedAnswers
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         let share = memory.share()
         return try await JSONAnswer.response(
             try await handle(request, context, share),
@@ -28,11 +26,9 @@ struct SyncRoute {
     }
 
     /// The answer of the service; the body is gone when this returns.
-    private func handle(
-        _ request: Request,
-        _ context: ServerRequestContext,
-        _ share: MemoryShare
-    ) async throws -> [UInt8] {
+    private func handle(_ request: Request, _ context: ServerRequestContext, _ share: MemoryShare) async throws
+        -> [UInt8]
+    {
         let zone = try context.zone
         let channel = context.channel
         let body = try await bodyReader.read(request, on: channel, share: share)
@@ -41,19 +37,14 @@ struct SyncRoute {
     }
 
     /// Answers a device that says by an entity tag what it has.
-    @Sendable func news(_ request: Request, _ context: ServerRequestContext) async throws
-        -> Response
-    {
+    @Sendable func news(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         let zone = try context.zone
         guard let device = DeviceQuery.device(in: request),
             let tag = request.headers[.ifNoneMatch].flatMap(ZoneTag.init(entityTag:)),
             let news = try await service.news(zone: zone, device: device, since: tag)
         else { throw Self.fullRequestRequired }
         guard case .answer(let answer, let end) = news else {
-            return Response(
-                status: .notModified,
-                headers: [.eTag: tag.entityTag, .cacheControl: "no-store"]
-            )
+            return Response(status: .notModified, headers: [.eTag: tag.entityTag, .cacheControl: "no-store"])
         }
         var response = try await JSONAnswer.response(
             answer,

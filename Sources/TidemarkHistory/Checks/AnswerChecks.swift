@@ -7,9 +7,7 @@ extension HistoryChecker {
         for reply in answer.replies {
             guard let id = reply.changeSet else { continue }
             guard sent.contains(id) || reply.isConflict else { continue }
-            let decidedNow =
-                step.commits.contains { $0.changeSet == id }
-                || zone?.verdicts[id] == nil
+            let decidedNow = step.commits.contains { $0.changeSet == id } || zone?.verdicts[id] == nil
             isRetry = isRetry || !decidedNow
             check(reply, id, in: request, at: revision(id, request, step), step.wall)
         }
@@ -53,13 +51,7 @@ extension HistoryChecker {
     }
 
     /// The verdict on a change set is one, and its first is the right one.
-    private mutating func check(
-        _ reply: Reply,
-        _ id: String,
-        in request: Request,
-        at revision: Int64,
-        _ wall: Int64?
-    ) {
+    private mutating func check(_ reply: Reply, _ id: String, in request: Request, at revision: Int64, _ wall: Int64?) {
         if let known = zone?.verdicts[id] {
             if known.revision != reply.revision {
                 report(
@@ -69,9 +61,7 @@ extension HistoryChecker {
                     expected: known.revision.map { "revision \($0)" } ?? "refused, as before",
                     found: reply.revision.map { "revision \($0)" } ?? "refused"
                 )
-            } else if let body = known.body, let again = reply.body, body != again,
-                isAuthor(request, of: id)
-            {
+            } else if let body = known.body, let again = reply.body, body != again, isAuthor(request, of: id) {
                 report(
                     .once,
                     "server",
@@ -80,9 +70,7 @@ extension HistoryChecker {
                     found: again
                 )
             }
-            if isAuthor(request, of: id), known.body == nil {
-                zone?.verdicts[id]?.body = reply.body
-            }
+            if isAuthor(request, of: id), known.body == nil { zone?.verdicts[id]?.body = reply.body }
             return
         }
         guard reply.isConflict else {
@@ -96,32 +84,18 @@ extension HistoryChecker {
             return
         }
         counters.conflicts += 1
-        zone?.verdicts[id] = ZoneModel.Verdict(
-            body: reply.body,
-            revision: nil,
-            decided: revision,
-            truth: reply.truth
-        )
+        zone?.verdicts[id] = ZoneModel.Verdict(body: reply.body, revision: nil, decided: revision, truth: reply.truth)
         checkTruth(reply, id, in: request, at: revision)
         checkCause(reply, id, identity: devices[request.device]?.identity, at: revision, wall)
     }
 
-    private func isAuthor(_ request: Request, of id: String) -> Bool {
-        sets[id]?.device == request.device
-    }
+    private func isAuthor(_ request: Request, of id: String) -> Bool { sets[id]?.device == request.device }
 
     /// A refusal brings every record that the set touched, as it is, those that its reasons name,
     /// and, if the request wants them, all that refer to what it wanted to delete.
-    private mutating func checkTruth(
-        _ reply: Reply,
-        _ id: String,
-        in request: Request,
-        at revision: Int64
-    ) {
+    private mutating func checkTruth(_ reply: Reply, _ id: String, in request: Request, at revision: Int64) {
         guard let zone, let authored = sets[id] else { return }
-        let rows =
-            revision == zone.latest
-            ? zone.rows : Rows(zone.state(at: revision), rules: rules)
+        let rows = revision == zone.latest ? zone.rows : Rows(zone.state(at: revision), rules: rules)
         let ids = zone.identities(of: devices[request.device]?.identity)
         var due = Set(authored.changes.map { rules.translated($0.record, ids) })
         if request.wantsRelated {

@@ -2,24 +2,11 @@
 /// either.
 extension HistoryChecker {
     /// What the server says about a refusal is so, at the revision at which it was decided.
-    mutating func checkCause(
-        _ reply: Reply,
-        _ id: String,
-        identity: String?,
-        at revision: Int64,
-        _ wall: Int64?
-    ) {
+    mutating func checkCause(_ reply: Reply, _ id: String, identity: String?, at revision: Int64, _ wall: Int64?) {
         guard let zone, let authored = sets[id] else { return }
-        if reply.reasons.isEmpty {
-            reportCause(id, authored.device, "a reason for its refusal", found: "none")
-        }
+        if reply.reasons.isEmpty { reportCause(id, authored.device, "a reason for its refusal", found: "none") }
         let ids = zone.identities(of: identity)
-        let scene = Scene(
-            zone,
-            at: revision,
-            authored.changes.map { rules.translated($0, ids) },
-            rules
-        )
+        let scene = Scene(zone, at: revision, authored.changes.map { rules.translated($0, ids) }, rules)
         for reason in reply.reasons {
             let isSo: Bool
             switch reason.rule {
@@ -47,12 +34,7 @@ extension HistoryChecker {
         }
     }
 
-    private mutating func reportCause(
-        _ id: String,
-        _ device: String,
-        _ expected: String,
-        found: String
-    ) {
+    private mutating func reportCause(_ id: String, _ device: String, _ expected: String, found: String) {
         report(.intentKept, device, "change set \(id)", expected: expected, found: found)
     }
 
@@ -99,8 +81,7 @@ extension HistoryChecker {
                 let row = rules.keyCells(change.record).merging(change.cells) { $1 }
                 let named = rules.parents(of: change.record.table, row) + [change.record]
                 return named.contains {
-                    !made.contains($0)
-                        && zone.versions[rules.translated($0, ids)]?.isEmpty != false
+                    !made.contains($0) && zone.versions[rules.translated($0, ids)]?.isEmpty != false
                 }
             }
         default: isSo = false
@@ -118,14 +99,12 @@ extension HistoryChecker {
     /// A change set is parked when the server refused it, cannot take it, or refused what it builds
     /// on; and when the history has become another.
     mutating func checkParkingCause(_ id: String, _ device: DeviceModel, _ step: DeviceStep) {
-        guard let zone, !zone.hasRefused(id), step.epoch == device.epoch,
-            device.incarnation == zone.incarnation, step.cursor >= device.cursor,
-            errors[id, default: []].isDisjoint(with: Self.permanentErrors)
+        guard let zone, !zone.hasRefused(id), step.epoch == device.epoch, device.incarnation == zone.incarnation,
+            step.cursor >= device.cursor, errors[id, default: []].isDisjoint(with: Self.permanentErrors)
         else { return }
         let known = step.conflicts?.map(\.id) ?? []
         let parked = Set(device.inbox.keys).union(known)
-        guard let authored = sets[id],
-            !authored.after.contains(where: { parked.contains($0) || zone.hasRefused($0) })
+        guard let authored = sets[id], !authored.after.contains(where: { parked.contains($0) || zone.hasRefused($0) })
         else { return }
         report(
             .intentKept,
@@ -138,8 +117,7 @@ extension HistoryChecker {
 
     /// The codes of `Docs/PROTOCOL.md` after which sending the same again cannot help.
     private static let permanentErrors: Set<String> = [
-        "malformedRequest", "duplicateName", "unknownTable", "unknownColumn", "invalidValue",
-        "invalidKey", "unknownTemporaryId", "changeSetIdReused", "tooLarge", "brokenReference",
-        "constraintViolated",
+        "malformedRequest", "duplicateName", "unknownTable", "unknownColumn", "invalidValue", "invalidKey",
+        "unknownTemporaryId", "changeSetIdReused", "tooLarge", "brokenReference", "constraintViolated",
     ]
 }

@@ -23,9 +23,7 @@ extension HistoryChecker {
         if let authored { checkTime(of: commit, authored, wall) }
         let rulings = checkSeen(commit, authored, ids, asked)
         let before = Dictionary(
-            uniqueKeysWithValues: Set(commit.changes.map(\.record)).union(asked.keys).map {
-                ($0, zone?.rows[$0])
-            }
+            uniqueKeysWithValues: Set(commit.changes.map(\.record)).union(asked.keys).map { ($0, zone?.rows[$0]) }
         )
         write(commit)
         if authored != nil { checkWhole(commit, asked, before, rulings) }
@@ -34,10 +32,7 @@ extension HistoryChecker {
     private mutating func write(_ commit: Commit) {
         for change in commit.changes {
             let before = zone?.rows[change.record]
-            let after = zone?.layout.fitted(
-                rules.applied(change, to: before),
-                of: change.record.table
-            )
+            let after = zone?.layout.fitted(rules.applied(change, to: before), of: change.record.table)
             if change.operation == .delete { counters.deletions += 1 }
             if (before != nil) == (change.operation == .create) {
                 report(
@@ -64,11 +59,7 @@ extension HistoryChecker {
         zone?.times[commit.revision] = commit.time
         if let id = commit.changeSet {
             zone?.changeSets[commit.revision] = id
-            zone?.verdicts[id] = ZoneModel.Verdict(
-                body: nil,
-                revision: commit.revision,
-                decided: commit.revision
-            )
+            zone?.verdicts[id] = ZoneModel.Verdict(body: nil, revision: commit.revision, decided: commit.revision)
         }
     }
 
@@ -84,8 +75,7 @@ extension HistoryChecker {
                 found: "revision \(commit.revision)"
             )
         }
-        for predecessor in authored?.after.sorted() ?? []
-        where zone?.revision(of: predecessor) == nil {
+        for predecessor in authored?.after.sorted() ?? [] where zone?.revision(of: predecessor) == nil {
             report(
                 .noSilentOverwrite,
                 "server",
@@ -187,8 +177,7 @@ extension HistoryChecker {
     ) {
         guard asked.operation == .update, let before else { return }
         let triggered = rules.table(change.record.table)?.triggered ?? []
-        for column in change.cells.keys.sorted()
-        where asked.cells[column] == nil && !triggered.contains(column) {
+        for column in change.cells.keys.sorted() where asked.cells[column] == nil && !triggered.contains(column) {
             let parents = rules.parents(of: change.record.table, before, through: column)
             guard !parents.contains(where: deleted.contains) else { continue }
             report(
@@ -207,9 +196,7 @@ extension HistoryChecker {
         case .create, .update:
             guard let row else { return false }
             let triggered = rules.table(change.record.table)?.triggered ?? []
-            return change.cells.allSatisfy {
-                row[$0.key] == $0.value || triggered.contains($0.key)
-            }
+            return change.cells.allSatisfy { row[$0.key] == $0.value || triggered.contains($0.key) }
         }
     }
 }

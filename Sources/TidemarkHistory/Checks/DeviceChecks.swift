@@ -1,18 +1,10 @@
 /// A device's file after each transaction: its rows are the server's at its cursor, with what waits
 /// on top; the cursor never goes back, and is never ahead of the rows.
 extension HistoryChecker {
-    mutating func join(
-        _ name: String,
-        identity: String,
-        epoch: String?,
-        cursor: Int64,
-        _ changes: [RowChange]
-    ) {
+    mutating func join(_ name: String, identity: String, epoch: String?, cursor: Int64, _ changes: [RowChange]) {
         var rows: [RecordID: Cells] = [:]
         for change in changes { rows[change.record] = change.after }
-        if let zone {
-            compare(rows, zone.state(at: cursor), .dense, name, "the file as joined at \(cursor)")
-        }
+        if let zone { compare(rows, zone.state(at: cursor), .dense, name, "the file as joined at \(cursor)") }
         var device = DeviceModel(
             name: name,
             identity: identity,
@@ -40,10 +32,7 @@ extension HistoryChecker {
                 continue
             }
             if device.undrained[change.record] == nil {
-                device.undrained[change.record] = DeviceModel.Undrained(
-                    before: change.before,
-                    cursor: device.cursor
-                )
+                device.undrained[change.record] = DeviceModel.Undrained(before: change.before, cursor: device.cursor)
             }
         }
         let deed = changes.filter { device.shared.has($0.record.table) }.map { ($0.record, $0) }
@@ -101,9 +90,7 @@ extension HistoryChecker {
         // What waits is put on top anew when something is taken in, and only then: an edit that
         // does not fit may be hidden until then.
         for record in Set(waiting.keys).union(device.pending.keys)
-        where isApplied || waiting[record] != device.pending[record] {
-            touched.insert(record)
-        }
+        where isApplied || waiting[record] != device.pending[record] { touched.insert(record) }
         if let fitting { touched.formUnion(fitting.touched(device)) }
         device.identity = step.identity
         device.captured = step.captured
@@ -157,8 +144,7 @@ extension HistoryChecker {
 
     /// Moves what the server has confirmed along with the cursor; returns the records that this
     /// touches.
-    private mutating func advance(_ device: inout DeviceModel, _ step: DeviceStep) -> Set<RecordID>
-    {
+    private mutating func advance(_ device: inout DeviceModel, _ step: DeviceStep) -> Set<RecordID> {
         guard let zone else { return [] }
         let isReset = step.epoch != device.epoch || device.incarnation != zone.incarnation
         guard step.cursor != device.cursor || step.epoch != device.epoch else { return [] }
@@ -199,9 +185,7 @@ extension HistoryChecker {
         guard let zone else { return [] }
         let confirmed = zone.state(at: cursor)
         for set in device.outbox {
-            guard var authored = sets[set.id], authored.incarnation != zone.incarnation else {
-                continue
-            }
+            guard var authored = sets[set.id], authored.incarnation != zone.incarnation else { continue }
             for (record, seen) in authored.seen {
                 guard !zone.isCommon(seen, since: authored.incarnation) else { continue }
                 let now = rules.translated(record, device.identities)

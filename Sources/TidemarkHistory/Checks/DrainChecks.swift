@@ -11,13 +11,10 @@ extension HistoryChecker {
         _ fitting: Fitting?,
         _ device: inout DeviceModel
     ) -> Set<RecordID> {
-        var parked = (step.conflicts ?? []).filter {
-            !$0.isOverruled && !device.own.contains($0.id)
-        }
+        var parked = (step.conflicts ?? []).filter { !$0.isOverruled && !device.own.contains($0.id) }
         if let fitting { checkSetAside(fitting, ids, &parked, step, &device) }
         let fresh =
-            outbox.filter { !device.own.contains($0.id) }
-            + parked.map { OutboxSet(id: $0.id, changes: $0.changes) }
+            outbox.filter { !device.own.contains($0.id) } + parked.map { OutboxSet(id: $0.id, changes: $0.changes) }
         // To fit the file is to drain it first.
         guard fitting != nil || step.captured == 0 || !fresh.isEmpty else {
             let isEdited = device.hasOwnEdits || !device.undrained.isEmpty
@@ -28,8 +25,7 @@ extension HistoryChecker {
         for (record, edit) in device.undrained {
             undrained[rules.translated(record, ids)] = (
                 edit.before.map { rules.translated($0, of: record.table, ids) },
-                device.rows[record].map { rules.translated($0, of: record.table, ids) },
-                edit.cursor
+                device.rows[record].map { rules.translated($0, of: record.table, ids) }, edit.cursor
             )
         }
         var touched = Set(device.undrained.keys).union(undrained.keys)
@@ -45,10 +41,7 @@ extension HistoryChecker {
             } else {
                 view = fitting.before
                 for (record, edit) in taken where edit.isNew {
-                    device.undrained[record] = DeviceModel.Undrained(
-                        before: edit.own.before,
-                        cursor: edit.own.cursor
-                    )
+                    device.undrained[record] = DeviceModel.Undrained(before: edit.own.before, cursor: edit.own.cursor)
                     device.deeds = nil
                 }
             }
@@ -62,8 +55,7 @@ extension HistoryChecker {
         }
         for set in fresh {
             // Of a record that several sets change, nobody saw the rows in between.
-            let alone = undrained.filter { record, _ in
-                fresh.count { $0.changes.contains { $0.record == record } } == 1
+            let alone = undrained.filter { record, _ in fresh.count { $0.changes.contains { $0.record == record } } == 1
             }
             checkColumns(of: set, alone.mapValues { ($0.before, $0.after) }, step)
             register(set, undrained.mapValues(\.cursor), outbox, step, device)
@@ -105,8 +97,7 @@ extension HistoryChecker {
         _ step: DeviceStep
     ) {
         for change in set.changes where change.operation == .update {
-            guard let edit = edits[change.record], let before = edit.before, let after = edit.after,
-                before != after,
+            guard let edit = edits[change.record], let before = edit.before, let after = edit.after, before != after,
                 let same = change.cells.keys.sorted().first(where: {
                     before[$0] == after[$0] && change.cells[$0] == before[$0]
                 })
@@ -175,22 +166,17 @@ extension HistoryChecker {
     }
 
     /// The latest earlier set about each record, and those that create what it refers to.
-    private func predecessors(
-        of set: OutboxSet,
-        among earlier: some BidirectionalCollection<OutboxSet>
-    ) -> Set<String> {
+    private func predecessors(of set: OutboxSet, among earlier: some BidirectionalCollection<OutboxSet>) -> Set<String>
+    {
         var found: Set<String> = []
         for change in set.changes {
-            if let last = earlier.last(where: { $0.changes.contains { $0.record == change.record } }
-            ) {
+            if let last = earlier.last(where: { $0.changes.contains { $0.record == change.record } }) {
                 found.insert(last.id)
             }
             let row = rules.keyCells(change.record).merging(change.cells) { $1 }
             for parent in rules.parents(of: change.record.table, row) {
                 for candidate in earlier
-                where candidate.changes.contains(where: {
-                    $0.record == parent && $0.operation == .create
-                }) {
+                where candidate.changes.contains(where: { $0.record == parent && $0.operation == .create }) {
                     found.insert(candidate.id)
                 }
             }

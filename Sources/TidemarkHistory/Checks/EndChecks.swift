@@ -48,23 +48,11 @@ extension HistoryChecker {
         for device in devices.values.sorted(by: { $0.name < $1.name }) {
             checkEven(device, zone)
             checkLedger(device)
-            compare(
-                device.rows.all,
-                zone.rows.all,
-                .converged,
-                device.name,
-                "the end, revision \(zone.latest)"
-            )
+            compare(device.rows.all, zone.rows.all, .converged, device.name, "the end, revision \(zone.latest)")
         }
         let expected = digests["server"]
         for (actor, hash) in digests.sorted(by: { $0.key < $1.key }) where hash != expected {
-            report(
-                .converged,
-                actor,
-                "its digest",
-                expected: expected ?? "one of the server's too",
-                found: hash
-            )
+            report(.converged, actor, "its digest", expected: expected ?? "one of the server's too", found: hash)
         }
     }
 

@@ -25,8 +25,7 @@ struct Fitting: Sendable {
 
     /// Every record of such a table.
     func touched(_ device: DeviceModel) -> Set<RecordID> {
-        Set(device.rows.all.keys).union(device.confirmed.keys).union(device.pending.keys)
-            .filter { concerns($0.table) }
+        Set(device.rows.all.keys).union(device.confirmed.keys).union(device.pending.keys).filter { concerns($0.table) }
     }
 }
 
@@ -34,11 +33,7 @@ extension HistoryChecker {
     /// A file's tables have other columns.
     mutating func alter(_ actor: String, _ layout: Layout) {
         layouts[actor, default: []].append(layout)
-        if actor == "server" {
-            zone?.alter(layout, rules: rules)
-        } else {
-            devices[actor]?.alter(layout, rules: rules)
-        }
+        if actor == "server" { zone?.alter(layout, rules: rules) } else { devices[actor]?.alter(layout, rules: rules) }
     }
 
     /// Takes over what travels from now on; nil when that is as it was.
@@ -79,9 +74,7 @@ extension HistoryChecker {
             due[rules.translated(record, ids)] = rules.translated(cells, of: record.table, ids)
         }
         let kept = parked.filter { set in
-            set.items.allSatisfy { item in
-                (item.mine ?? [:]).allSatisfy { due[item.record]?[$0.key] == $0.value }
-            }
+            set.items.allSatisfy { item in (item.mine ?? [:]).allSatisfy { due[item.record]?[$0.key] == $0.value } }
         }
         for (record, cells) in due.sorted(by: { $0.key < $1.key }) {
             let items = kept.flatMap(\.items).filter { $0.record == record }
@@ -125,13 +118,10 @@ extension HistoryChecker {
             let after = before.merging(rules.translated(mine, of: old.table, ids)) { $1 }
             let first = known.map { $0.before?.merging(theirs) { $1 } } ?? before
             taken[record] = (
-                (first, after, known?.cursor ?? device.cursor), (before, after, device.cursor),
-                !mine.isEmpty
+                (first, after, known?.cursor ?? device.cursor), (before, after, device.cursor), !mine.isEmpty
             )
         }
-        for (record, edit) in adoptions(by: fitting, ids, fresh, step, device) {
-            taken[record] = (edit, edit, true)
-        }
+        for (record, edit) in adoptions(by: fitting, ids, fresh, step, device) { taken[record] = (edit, edit, true) }
         return taken
     }
 

@@ -9,9 +9,7 @@ extension HistoryChecker {
     private struct Claims {
         var byRecord: [RecordID: [RecordChange]] = [:]
 
-        mutating func add(_ change: RecordChange) {
-            byRecord[change.record, default: []].append(change)
-        }
+        mutating func add(_ change: RecordChange) { byRecord[change.record, default: []].append(change) }
 
         var all: [RecordChange] { byRecord.values.flatMap { $0 } }
     }
@@ -24,28 +22,18 @@ extension HistoryChecker {
     /// Takes over outbox and inbox of a device that has moved.
     mutating func move(_ step: DeviceStep, _ device: inout DeviceModel) {
         guard let zone else { return }
-        let ids = step.identities.reduce(into: Identities()) {
-            $0[$1.table, default: [:]][$1.temporary] = $1.permanent
-        }
+        let ids = step.identities.reduce(into: Identities()) { $0[$1.table, default: [:]][$1.temporary] = $1.permanent }
         let outbox = step.outbox ?? device.outbox
-        let inbox =
-            step.conflicts.map { Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 }) }
-            ?? device.inbox
+        let inbox = step.conflicts.map { Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 }) } ?? device.inbox
         let confirmed = zone.state(at: step.cursor)
         let waiting = waiting(ids, device, zone)
-        let forgotten = device.settled.filter {
-            zone.verdicts[$0] == nil && !offeredAgain.contains($0)
-        }
+        let forgotten = device.settled.filter { zone.verdicts[$0] == nil && !offeredAgain.contains($0) }
         let kept = forgotten.map { id in
-            (sets[id]?.changes ?? []).map {
-                rules.translated(rules.translated($0, device.identities), ids)
-            }
+            (sets[id]?.changes ?? []).map { rules.translated(rules.translated($0, device.identities), ids) }
         }
         let places = outbox.flatMap(\.changes) + inbox.values.flatMap(\.changes)
         for (record, changes) in waiting.byRecord.sorted(by: { $0.key < $1.key })
-        where !isDone(changes, confirmed[record]) {
-            for change in changes { checkFound(change, among: places, step) }
-        }
+        where !isDone(changes, confirmed[record]) { for change in changes { checkFound(change, among: places, step) } }
         for change in kept.flatMap({ $0 }) where !isDone([change], confirmed[change.record]) {
             checkFound(change, among: places, step)
         }
@@ -86,11 +74,7 @@ extension HistoryChecker {
         return changes.reduce(row) { $0.merging($1.cells) { $1 } } == row
     }
 
-    private mutating func checkFound(
-        _ change: RecordChange,
-        among places: [RecordChange],
-        _ step: DeviceStep
-    ) {
+    private mutating func checkFound(_ change: RecordChange, among places: [RecordChange], _ step: DeviceStep) {
         guard !places.contains(where: { isSame(change, $0) }) else { return }
         report(
             .intentKept,
@@ -110,17 +94,11 @@ extension HistoryChecker {
         let ids = Set(table.references.flatMap(\.columns))
         let isNamed =
             change.record == other.record || table.hasAssignedKeys && change.operation == .create
-            || !KeyText.split(other.record.key, count: table.key.count)
-                .allSatisfy { !KeyText.isTemporary($0) }
-        return isNamed
-            && change.cells.allSatisfy { ids.contains($0.key) || other.cells[$0.key] == $0.value }
+            || !KeyText.split(other.record.key, count: table.key.count).allSatisfy { !KeyText.isTemporary($0) }
+        return isNamed && change.cells.allSatisfy { ids.contains($0.key) || other.cells[$0.key] == $0.value }
     }
 
-    private mutating func checkInvented(
-        _ outbox: [OutboxSet],
-        _ claims: [RecordChange],
-        _ step: DeviceStep
-    ) {
+    private mutating func checkInvented(_ outbox: [OutboxSet], _ claims: [RecordChange], _ step: DeviceStep) {
         for set in outbox {
             for change in set.changes where !claims.contains(where: { isSame($0, change) }) {
                 report(
@@ -195,8 +173,7 @@ extension HistoryChecker {
                     set.changes.map { change in
                         let isSeen =
                             change.operation == .create || offered.contains(change.record)
-                            || confirmed[change.record]
-                                == shown(change.record, to: known, zone, device)
+                            || confirmed[change.record] == shown(change.record, to: known, zone, device)
                         return (change.record, isSeen ? step.cursor : -1)
                     },
                     uniquingKeysWith: { $1 }
@@ -211,9 +188,7 @@ extension HistoryChecker {
         // What a forgotten id stood for has a temporary one again.
         let given = zone.assigned.values.map { $0.mapValues { $0.mapValues(\.permanent) } }
         for (table, pairs) in device.identities {
-            device.identities[table] = pairs.filter { pair in
-                given.contains { $0[table]?[pair.key] == pair.value }
-            }
+            device.identities[table] = pairs.filter { pair in given.contains { $0[table]?[pair.key] == pair.value } }
         }
         guard step.captured == 0 else { return }
         device.undrained = [:]
@@ -221,16 +196,11 @@ extension HistoryChecker {
     }
 
     /// The record as its author's file had shown it when they edited it.
-    private func shown(
-        _ record: RecordID,
-        to authored: AuthoredSet?,
-        _ zone: ZoneModel,
-        _ device: DeviceModel
-    ) -> Cells? {
+    private func shown(_ record: RecordID, to authored: AuthoredSet?, _ zone: ZoneModel, _ device: DeviceModel)
+        -> Cells?
+    {
         guard let authored, authored.incarnation == zone.incarnation,
-            let seen = authored.seen.first(where: {
-                rules.translated($0.key, device.identities) == record
-            })
+            let seen = authored.seen.first(where: { rules.translated($0.key, device.identities) == record })
         else { return device.confirmed[record] }
         return zone.row(record, at: seen.value)
     }

@@ -2,20 +2,12 @@
 /// with its verdict.
 extension HistoryChecker {
     /// Takes over outbox and inbox; returns the records whose edits were drained.
-    mutating func checkOutbox(
-        _ step: DeviceStep,
-        _ fitting: Fitting?,
-        _ device: inout DeviceModel
-    ) -> Set<RecordID> {
-        let ids = step.identities.reduce(into: Identities()) {
-            $0[$1.table, default: [:]][$1.temporary] = $1.permanent
-        }
+    mutating func checkOutbox(_ step: DeviceStep, _ fitting: Fitting?, _ device: inout DeviceModel) -> Set<RecordID> {
+        let ids = step.identities.reduce(into: Identities()) { $0[$1.table, default: [:]][$1.temporary] = $1.permanent }
         let oldOutbox = device.outbox
         let oldInbox = device.inbox
         let outbox = step.outbox ?? oldOutbox
-        let inbox = step.conflicts.map {
-            Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
-        }
+        let inbox = step.conflicts.map { Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 }) }
         let drained = drain(step, outbox, ids, fitting, &device)
         checkKept(oldOutbox, outbox, ids, device.shared, step)
         if let inbox {
@@ -63,8 +55,7 @@ extension HistoryChecker {
             let expected = contents(view.part(known.changes.map { rules.translated($0, ids) }))
             let actual = contents(view.part(set.changes))
             guard expected != actual else { continue }
-            let record = Set(expected.keys).union(actual.keys)
-                .filter { expected[$0] != actual[$0] }.min()
+            let record = Set(expected.keys).union(actual.keys).filter { expected[$0] != actual[$0] }.min()
             report(
                 ids.isEmpty ? .intentKept : .references,
                 step.device,
@@ -76,16 +67,11 @@ extension HistoryChecker {
     }
 
     /// What is sent says of each record the revision at which it was edited.
-    private mutating func checkBases(
-        of changes: [RecordChange],
-        _ wire: String,
-        _ id: String,
-        _ step: DeviceStep
-    ) {
-        let told = wire.split(separator: "\"revision\":", omittingEmptySubsequences: false)
-            .dropFirst().map { String($0.prefix { $0.isNumber }) }.sorted()
-        let due = changes.filter { $0.operation != .create }.compactMap(\.base)
-            .map(String.init).sorted()
+    private mutating func checkBases(of changes: [RecordChange], _ wire: String, _ id: String, _ step: DeviceStep) {
+        let told = wire.split(separator: "\"revision\":", omittingEmptySubsequences: false).dropFirst().map {
+            String($0.prefix { $0.isNumber })
+        }.sorted()
+        let due = changes.filter { $0.operation != .create }.compactMap(\.base).map(String.init).sorted()
         guard told != due else { return }
         report(
             .noSilentOverwrite,
@@ -97,9 +83,6 @@ extension HistoryChecker {
     }
 
     private func contents(_ changes: [RecordChange]) -> [RecordID: String] {
-        Dictionary(
-            changes.map { ($0.record, "\($0.operation) \($0.cells.text)") },
-            uniquingKeysWith: { $1 }
-        )
+        Dictionary(changes.map { ($0.record, "\($0.operation) \($0.cells.text)") }, uniquingKeysWith: { $1 })
     }
 }

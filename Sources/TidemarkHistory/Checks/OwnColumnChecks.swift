@@ -1,15 +1,9 @@
 /// What only this file has is nobody else's: the engine leaves it as it was, under the ids that the
 /// records have then.
 extension HistoryChecker {
-    mutating func checkOwnColumns(
-        _ step: DeviceStep,
-        _ fitting: Fitting?,
-        _ device: inout DeviceModel
-    ) {
+    mutating func checkOwnColumns(_ step: DeviceStep, _ fitting: Fitting?, _ device: inout DeviceModel) {
         guard let layout = device.layout, let shared = device.shared else { return }
-        let ids = step.identities.reduce(into: Identities()) {
-            $0[$1.table, default: [:]][$1.temporary] = $1.permanent
-        }
+        let ids = step.identities.reduce(into: Identities()) { $0[$1.table, default: [:]][$1.temporary] = $1.permanent }
         let former = Dictionary(
             step.rows.filter { $0.before != nil }.map { (rules.translated($0.record, ids), $0) },
             uniquingKeysWith: { first, _ in first }
@@ -17,8 +11,9 @@ extension HistoryChecker {
         for change in step.rows {
             let record = change.record
             let name = change.record.table
-            let own = Set((layout[name] ?? [:]).keys).subtracting((shared[name] ?? [:]).keys)
-                .subtracting(shared[name] == nil ? [] : rules.table(name)?.key ?? [])
+            let own = Set((layout[name] ?? [:]).keys).subtracting((shared[name] ?? [:]).keys).subtracting(
+                shared[name] == nil ? [] : rules.table(name)?.key ?? []
+            )
             guard !own.isEmpty, fitting?.before?[name] != nil || fitting == nil else { continue }
             guard let after = change.after else {
                 device.gone[record] = change.before
@@ -61,31 +56,14 @@ extension HistoryChecker {
     }
 
     /// Whether a reference was emptied since what it referred to is gone.
-    private func isEmptied(
-        _ column: String,
-        _ before: Cells,
-        _ after: Cells,
-        _ table: String,
-        _ device: DeviceModel
-    ) -> Bool {
+    private func isEmptied(_ column: String, _ before: Cells, _ after: Cells, _ table: String, _ device: DeviceModel)
+        -> Bool
+    {
         guard after[column] == "null" else { return false }
-        return rules.parents(of: table, before, through: column).contains {
-            device.rows[$0] == nil
-        }
+        return rules.parents(of: table, before, through: column).contains { device.rows[$0] == nil }
     }
 
-    private mutating func reportOwn(
-        _ change: RowChange,
-        _ expected: String,
-        _ found: String,
-        _ step: DeviceStep
-    ) {
-        report(
-            .intentKept,
-            step.device,
-            change.record,
-            expected: expected,
-            found: "\(found) after \(step.step)"
-        )
+    private mutating func reportOwn(_ change: RowChange, _ expected: String, _ found: String, _ step: DeviceStep) {
+        report(.intentKept, step.device, change.record, expected: expected, found: "\(found) after \(step.step)")
     }
 }

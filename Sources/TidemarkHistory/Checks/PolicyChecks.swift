@@ -1,15 +1,10 @@
 /// `lastWriter` and `latest`: values that do not stand are kept, once, and clocks go forward.
 extension HistoryChecker {
     /// What is newly kept as overruled is due.
-    mutating func checkKeptValues(
-        _ inbox: [String: ParkedSet],
-        besides old: [String: ParkedSet],
-        _ step: DeviceStep
-    ) {
+    mutating func checkKeptValues(_ inbox: [String: ParkedSet], besides old: [String: ParkedSet], _ step: DeviceStep) {
         // Who restored the zone has forgotten why values were overruled.
         guard zone?.incarnation == 0 else { return }
-        for (id, parked) in inbox.sorted(by: { $0.key < $1.key })
-        where parked.isOverruled && old[id] == nil {
+        for (id, parked) in inbox.sorted(by: { $0.key < $1.key }) where parked.isOverruled && old[id] == nil {
             for item in parked.items {
                 for (column, value) in (item.mine ?? [:]).sorted(by: { $0.key < $1.key }) {
                     counters.keptValues += 1
@@ -78,8 +73,7 @@ extension HistoryChecker {
             .noSilentOverwrite,
             "server",
             "the time of revision \(commit.revision)",
-            expected: isBelieved
-                ? "\(authored.time), as its author says" : "that of its arrival, about \(wall)",
+            expected: isBelieved ? "\(authored.time), as its author says" : "that of its arrival, about \(wall)",
             found: "\(commit.time)"
         )
     }

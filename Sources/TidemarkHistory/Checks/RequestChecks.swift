@@ -69,9 +69,7 @@ extension HistoryChecker {
     }
 
     mutating func checkAbuse(_ actor: String, _ input: String, _ outcome: String) {
-        guard outcome.hasPrefix("5") || outcome == "crash" || outcome == "internalFailure" else {
-            return
-        }
+        guard outcome.hasPrefix("5") || outcome == "crash" || outcome == "internalFailure" else { return }
         report(.unharmed, actor, input, expected: "a refusal that says why", found: outcome)
     }
 }

@@ -2,8 +2,7 @@
 extension HistoryChecker {
     mutating func checkRows(around records: Set<RecordID>, of device: inout DeviceModel) {
         var strays: [RecordID] = []
-        for record in records
-        where device.undrained[record] == nil && device.shared.has(record.table) {
+        for record in records where device.undrained[record] == nil && device.shared.has(record.table) {
             if visible(record, device) == shown(record, device) {
                 device.hiding.remove(record)
             } else {
@@ -30,8 +29,7 @@ extension HistoryChecker {
                 record,
                 expected: pending.isEmpty
                     ? "the row at revision \(device.cursor), \(shown(record, device).text)"
-                    : "its waiting edit on top of revision \(device.cursor), "
-                        + shown(record, device).text,
+                    : "its waiting edit on top of revision \(device.cursor), " + shown(record, device).text,
                 found: visible(record, device).text
             )
         }
@@ -39,9 +37,7 @@ extension HistoryChecker {
 
     /// What the server confirmed, with what waits on top, as far as the file has columns for it.
     private func shown(_ record: RecordID, _ device: DeviceModel) -> Cells? {
-        let row = (device.pending[record] ?? []).reduce(device.confirmed[record]) {
-            rules.applied($1, to: $0)
-        }
+        let row = (device.pending[record] ?? []).reduce(device.confirmed[record]) { rules.applied($1, to: $0) }
         return device.shared.fitted(row, of: record.table)
     }
 
@@ -56,20 +52,14 @@ extension HistoryChecker {
         let confirmed = device.confirmed.filter { device.shared.has($0.key.table) }
         var rows = Rows(confirmed, rules: rules)
         var all = rows
-        for record in device.pending.keys {
-            all.set(record, shown(record, device), rules: rules)
-        }
+        for record in device.pending.keys { all.set(record, shown(record, device), rules: rules) }
         guard !fit(device.pending.keys, in: all) else { return [] }
         var misfits: Set<RecordID> = []
         for set in device.outbox {
             var next = rows
             for change in set.changes {
                 let row = rules.applied(change, to: next[change.record])
-                next.set(
-                    change.record,
-                    device.shared.fitted(row, of: change.record.table),
-                    rules: rules
-                )
+                next.set(change.record, device.shared.fitted(row, of: change.record.table), rules: rules)
             }
             let records = set.changes.map(\.record)
             if fit(records, in: next) { rows = next } else { misfits.formUnion(records) }
@@ -86,8 +76,7 @@ extension HistoryChecker {
                 || table.unique.allSatisfy { unique in
                     var taken: Set<[String]> = []
                     return rows.all.allSatisfy { record, row in
-                        guard record.table == table.name, let values = unique.values(of: row)
-                        else { return true }
+                        guard record.table == table.name, let values = unique.values(of: row) else { return true }
                         return taken.insert(values).inserted
                     }
                 }
@@ -95,18 +84,12 @@ extension HistoryChecker {
     }
 
     /// Whether a row is what some of the waiting changes make, the others being hidden.
-    private func isPart(
-        _ record: RecordID,
-        of pending: [RecordChange],
-        _ device: DeviceModel
-    ) -> Bool {
+    private func isPart(_ record: RecordID, of pending: [RecordChange], _ device: DeviceModel) -> Bool {
         guard pending.count < 10 else { return true }
         let row = visible(record, device)
         return (0..<(1 << pending.count)).contains { choice in
             let shown = pending.enumerated().filter { choice & (1 << $0.offset) != 0 }
-            let made = shown.reduce(device.confirmed[record]) {
-                rules.applied($1.element, to: $0)
-            }
+            let made = shown.reduce(device.confirmed[record]) { rules.applied($1.element, to: $0) }
             return row == device.shared.fitted(made, of: record.table)
         }
     }

@@ -12,8 +12,7 @@ extension HistoryChecker {
         }
         if let request { checkAdmission(of: request, step) }
         take(assigned: step.assigned, through: step.revision)
-        let touched = Set(step.commits.flatMap { $0.changes.map(\.record) })
-            .union(step.rows.map(\.record))
+        let touched = Set(step.commits.flatMap { $0.changes.map(\.record) }).union(step.rows.map(\.record))
         let before = Dictionary(uniqueKeysWithValues: touched.map { ($0, zone?.rows[$0]) })
         for commit in step.commits { fold(commit, at: step.wall) }
         checkRevision(step)
@@ -38,9 +37,7 @@ extension HistoryChecker {
             errors[set.id, default: []].insert(error)
         }
         guard !step.commits.isEmpty || !step.rows.isEmpty || step.revision != zone?.latest else {
-            if let request = step.request.flatMap({ requests[$0] }) {
-                checkRefusalCause(error, of: request)
-            }
+            if let request = step.request.flatMap({ requests[$0] }) { checkRefusalCause(error, of: request) }
             return
         }
         report(
@@ -101,8 +98,10 @@ extension HistoryChecker {
                         found: "\(pair.permanent)"
                     )
                 }
-                zone?.assigned[identity, default: [:]][pair.table, default: [:]][pair.temporary] =
-                    ZoneModel.Assigned(permanent: pair.permanent, revision: revision)
+                zone?.assigned[identity, default: [:]][pair.table, default: [:]][pair.temporary] = ZoneModel.Assigned(
+                    permanent: pair.permanent,
+                    revision: revision
+                )
             }
         }
     }
@@ -111,8 +110,7 @@ extension HistoryChecker {
         guard let zone else { return false }
         // A record that was there, or was ever there, under that id.
         let record = RecordID(pair.table, String(pair.permanent))
-        return zone.assigned[identity]?[pair.table]?[pair.temporary] == nil
-            && zone.versions[record] != nil
+        return zone.assigned[identity]?[pair.table]?[pair.temporary] == nil && zone.versions[record] != nil
     }
 
     private mutating func checkRevision(_ step: ServerStep) {
@@ -127,13 +125,7 @@ extension HistoryChecker {
             )
         }
         if step.epoch != zone.epoch {
-            report(
-                .dense,
-                "server",
-                "the zone's epoch",
-                expected: zone.epoch,
-                found: step.epoch
-            )
+            report(.dense, "server", "the zone's epoch", expected: zone.epoch, found: step.epoch)
         }
     }
 
@@ -155,13 +147,7 @@ extension HistoryChecker {
         for (record, row) in actual.sorted(by: { $0.key < $1.key }) {
             let expected = zone?.rows[record]
             guard row != expected else { continue }
-            report(
-                .dense,
-                "server",
-                record,
-                expected: "what the log says, \(expected.text)",
-                found: row.text
-            )
+            report(.dense, "server", record, expected: "what the log says, \(expected.text)", found: row.text)
         }
     }
 
@@ -181,13 +167,7 @@ extension HistoryChecker {
             let own = table.hasAssignedKeys ? [record] : []
             for id in own + rules.parents(of: record.table, row)
             where rules.table(id.table)?.hasAssignedKeys == true && KeyText.isTemporary(id.key) {
-                report(
-                    .references,
-                    "server",
-                    record,
-                    expected: "permanent ids only",
-                    found: "\(id)"
-                )
+                report(.references, "server", record, expected: "permanent ids only", found: "\(id)")
             }
         }
     }
@@ -220,12 +200,6 @@ extension HistoryChecker {
         guard actual != expected else { return }
         let records = Set(actual.keys).union(expected.keys)
         guard let record = records.filter({ actual[$0] != expected[$0] }).min() else { return }
-        report(
-            invariant,
-            actor,
-            "\(record) in \(what)",
-            expected: expected[record].text,
-            found: actual[record].text
-        )
+        report(invariant, actor, "\(record) in \(what)", expected: expected[record].text, found: actual[record].text)
     }
 }

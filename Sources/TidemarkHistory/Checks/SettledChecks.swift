@@ -49,11 +49,7 @@ extension HistoryChecker {
     }
 
     /// Whoever still holds a temporary id finds the permanent one.
-    private mutating func checkMapped(
-        _ set: OutboxSet,
-        _ device: DeviceModel,
-        _ step: DeviceStep
-    ) {
+    private mutating func checkMapped(_ set: OutboxSet, _ device: DeviceModel, _ step: DeviceStep) {
         for change in set.changes where change.operation == .create {
             guard let id = Int64(change.record.key),
                 let given = zone?.assigned[step.identity]?[change.record.table]?[id],

@@ -20,36 +20,26 @@ extension HistoryChecker {
         guard found.isEmpty, !deeds.isEmpty else { return }
         let deeds = deeds.map { translated($0, ids) }
         // How many transactions may be through after so many sets of either queue.
-        var reached = Array(
-            repeating: Array(repeating: Set<Int>(), count: parked.count + 1),
-            count: queued.count + 1
-        )
+        var reached = Array(repeating: Array(repeating: Set<Int>(), count: parked.count + 1), count: queued.count + 1)
         reached[0][0] = [0]
         for first in 0...queued.count {
             for second in 0...parked.count {
                 for start in reached[first][second] {
                     if first < queued.count {
-                        reached[first + 1][second].formUnion(
-                            ends(of: queued[first], from: start, deeds, view)
-                        )
+                        reached[first + 1][second].formUnion(ends(of: queued[first], from: start, deeds, view))
                     }
                     if second < parked.count {
-                        reached[first][second + 1].formUnion(
-                            ends(of: parked[second], from: start, deeds, view)
-                        )
+                        reached[first][second + 1].formUnion(ends(of: parked[second], from: start, deeds, view))
                     }
                 }
             }
         }
         let nothing = OutboxSet(id: "", changes: [])
         let isWhole = reached[queued.count][parked.count].contains { end in
-            end == deeds.count
-                || ends(of: nothing, from: end, deeds, view).contains(deeds.count)
+            end == deeds.count || ends(of: nothing, from: end, deeds, view).contains(deeds.count)
         }
         guard !isWhole else { return }
-        let sets = (queued + parked).map { set in
-            set.changes.map { "\($0.record)" }.sorted().joined(separator: ", ")
-        }
+        let sets = (queued + parked).map { set in set.changes.map { "\($0.record)" }.sorted().joined(separator: ", ") }
         report(
             .atomic,
             step.device,
@@ -60,21 +50,12 @@ extension HistoryChecker {
     }
 
     /// Where the transactions end that a change set may be made of, when they begin at one.
-    private func ends(
-        of set: OutboxSet,
-        from start: Int,
-        _ deeds: [Deed],
-        _ view: Layout?
-    ) -> Set<Int> {
+    private func ends(of set: OutboxSet, from start: Int, _ deeds: [Deed], _ view: Layout?) -> Set<Int> {
         var ends = Set<Int>()
         var net = Deed()
         for end in deeds.indices.dropFirst(start) {
             for (record, change) in deeds[end] {
-                net[record] = RowChange(
-                    record,
-                    before: net[record].map(\.before) ?? change.before,
-                    after: change.after
-                )
+                net[record] = RowChange(record, before: net[record].map(\.before) ?? change.before, after: change.after)
             }
             if makes(set, net, view) { ends.insert(end + 1) }
         }
@@ -87,8 +68,7 @@ extension HistoryChecker {
         let changes = Dictionary(grouping: set.changes, by: \.record)
         return net.allSatisfy { record, change in
             let made = (changes[record] ?? []).reduce(change.before) { rules.applied($1, to: $0) }
-            return view.fitted(made, of: record.table)
-                == view.fitted(change.after, of: record.table)
+            return view.fitted(made, of: record.table) == view.fitted(change.after, of: record.table)
         }
     }
 
@@ -97,12 +77,8 @@ extension HistoryChecker {
         return Dictionary(
             deed.values.map { change in
                 let record = rules.translated(change.record, ids)
-                let row = { (row: Cells?) in
-                    row.map { rules.translated($0, of: record.table, ids) }
-                }
-                return (
-                    record, RowChange(record, before: row(change.before), after: row(change.after))
-                )
+                let row = { (row: Cells?) in row.map { rules.translated($0, of: record.table, ids) } }
+                return (record, RowChange(record, before: row(change.before), after: row(change.after)))
             },
             uniquingKeysWith: { $1 }
         )

@@ -46,14 +46,7 @@ struct DeviceModel: Sendable {
     /// What waits for each record, oldest first.
     private(set) var pending: [RecordID: [RecordChange]] = [:]
 
-    init(
-        name: String,
-        identity: String,
-        epoch: String?,
-        incarnation: Int,
-        cursor: Int64,
-        rows: Rows
-    ) {
+    init(name: String, identity: String, epoch: String?, incarnation: Int, cursor: Int64, rows: Rows) {
         self.name = name
         self.identity = identity
         self.epoch = epoch

@@ -1,9 +1,7 @@
 /// Keys as text: one value's JSON, or an array of them.
 enum KeyText {
     /// The key that values make.
-    static func join(_ parts: [String]) -> String {
-        parts.count == 1 ? parts[0] : "[\(parts.joined(separator: ","))]"
-    }
+    static func join(_ parts: [String]) -> String { parts.count == 1 ? parts[0] : "[\(parts.joined(separator: ","))]" }
 
     /// The values of a key with so many columns.
     static func split(_ key: String, count: Int) -> [String] {
@@ -51,18 +49,11 @@ extension Rules {
     /// The columns of a record's key.
     func keyCells(_ record: RecordID) -> Cells {
         guard let key = table(record.table)?.key else { return [:] }
-        return Cells(
-            zip(key, KeyText.split(record.key, count: key.count)),
-            uniquingKeysWith: { first, _ in first }
-        )
+        return Cells(zip(key, KeyText.split(record.key, count: key.count)), uniquingKeysWith: { first, _ in first })
     }
 
     /// The records that a row refers to, or those of them through one column.
-    func parents(
-        of table: String,
-        _ row: Cells,
-        through column: String? = nil
-    ) -> [RecordID] {
+    func parents(of table: String, _ row: Cells, through column: String? = nil) -> [RecordID] {
         guard let references = self.table(table)?.references else { return [] }
         return references.compactMap { reference in
             if let column, !reference.columns.contains(column) { return nil }
@@ -79,9 +70,7 @@ extension Rules {
     func translated(_ record: RecordID, _ ids: Identities) -> RecordID {
         guard !ids.isEmpty, let table = table(record.table) else { return record }
         if table.hasAssignedKeys {
-            guard let id = Int64(record.key), let permanent = ids[record.table]?[id] else {
-                return record
-            }
+            guard let id = Int64(record.key), let permanent = ids[record.table]?[id] else { return record }
             return RecordID(record.table, String(permanent))
         }
         let cells = translated(keyCells(record), of: record.table, ids)
@@ -91,11 +80,10 @@ extension Rules {
     /// The record as it travels: temporary ids are negative, whatever the device's tables hold.
     func wire(_ record: RecordID) -> RecordID {
         guard let table = table(record.table) else { return record }
-        let columns = table.references.filter { self.table($0.parent)?.hasAssignedKeys == true }
-            .flatMap(\.columns)
+        let columns = table.references.filter { self.table($0.parent)?.hasAssignedKeys == true }.flatMap(\.columns)
         let parts = zip(table.key, KeyText.split(record.key, count: table.key.count)).map {
-            (table.hasAssignedKeys || columns.contains($0)) && KeyText.isTemporary($1)
-                && !$1.hasPrefix("-") ? "-" + $1 : $1
+            (table.hasAssignedKeys || columns.contains($0)) && KeyText.isTemporary($1) && !$1.hasPrefix("-")
+                ? "-" + $1 : $1
         }
         return RecordID(record.table, KeyText.join(parts))
     }
@@ -106,13 +94,13 @@ extension Rules {
         var cells = cells
         for reference in table.references where reference.columns.count == 1 {
             let column = reference.columns[0]
-            guard let id = cells[column].flatMap(Int64.init),
-                let permanent = ids[reference.parent]?[id]
-            else { continue }
+            guard let id = cells[column].flatMap(Int64.init), let permanent = ids[reference.parent]?[id] else {
+                continue
+            }
             cells[column] = String(permanent)
         }
-        if table.hasAssignedKeys, let column = table.key.first,
-            let id = cells[column].flatMap(Int64.init), let permanent = ids[name]?[id]
+        if table.hasAssignedKeys, let column = table.key.first, let id = cells[column].flatMap(Int64.init),
+            let permanent = ids[name]?[id]
         {
             cells[column] = String(permanent)
         }

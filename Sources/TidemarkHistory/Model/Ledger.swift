@@ -14,12 +14,7 @@ struct Ledger: Sendable {
     private(set) var due: [String: [Entry: Int64]] = [:]
 
     /// Notes what a change has overruled, or set in vain.
-    mutating func owe(
-        for ruling: Ruling,
-        on change: RecordChange,
-        _ row: Cells?,
-        _ commit: Commit
-    ) {
+    mutating func owe(for ruling: Ruling, on change: RecordChange, _ row: Cells?, _ commit: Commit) {
         guard let author = commit.identity else { return }
         for column in ruling.inVain {
             guard let value = change.cells[column] else { continue }
@@ -27,11 +22,7 @@ struct Ledger: Sendable {
         }
         for (column, holder) in ruling.replaced {
             guard let value = row?[column] else { continue }
-            owe(
-                holder ?? author,
-                Entry(record: change.record, column: column, value: value),
-                commit
-            )
+            owe(holder ?? author, Entry(record: change.record, column: column, value: value), commit)
         }
     }
 
@@ -42,9 +33,7 @@ struct Ledger: Sendable {
     /// Notes that a device has a value among its conflicts.
     ///
     /// - Returns: Whether it had to be there.
-    mutating func keep(_ entry: Entry, by identity: String) -> Bool {
-        due[identity]?.removeValue(forKey: entry) != nil
-    }
+    mutating func keep(_ entry: Entry, by identity: String) -> Bool { due[identity]?.removeValue(forKey: entry) != nil }
 
     /// Nothing is due any more: the history has become another.
     mutating func forget() { due = [:] }

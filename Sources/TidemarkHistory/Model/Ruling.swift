@@ -29,10 +29,7 @@ struct Author: Sendable {
     let stamp: ZoneModel.Stamp
 
     init(of set: AuthoredSet, _ ids: Identities, stamp: ZoneModel.Stamp, _ rules: Rules) {
-        seen = Dictionary(
-            set.seen.map { (rules.translated($0.key, ids), $0.value) },
-            uniquingKeysWith: { min($0, $1) }
-        )
+        seen = Dictionary(set.seen.map { (rules.translated($0.key, ids), $0.value) }, uniquingKeysWith: { min($0, $1) })
         seenMin = set.seenMin
         own = set.own
         self.stamp = stamp
@@ -80,41 +77,28 @@ extension ZoneModel {
     /// Judges a change by the row and the history as they are before it is made.
     ///
     /// What its author has not named, but the database changes along, is taken from nobody.
-    func ruling(
-        on change: RecordChange,
-        isNamed: Bool,
-        by author: Author,
-        _ rules: Rules
-    ) -> Ruling {
+    func ruling(on change: RecordChange, isNamed: Bool, by author: Author, _ rules: Rules) -> Ruling {
         let missed = missed(of: change.record, by: author)
-        guard let last = missed.last, let table = rules.table(change.record.table) else {
-            return Ruling()
-        }
+        guard let last = missed.last, let table = rules.table(change.record.table) else { return Ruling() }
         let refused = Ruling(unseen: missed.first(where: \.isRenewal)?.version ?? last.version)
         // Both wanted it gone, or it does not come over anything.
-        guard let row = rows[change.record] else {
-            return change.operation == .update ? refused : Ruling()
-        }
+        guard let row = rows[change.record] else { return change.operation == .update ? refused : Ruling() }
         let touched = missed.reduce(into: Set<String>()) { $0.formUnion($1.columns) }
         let isRenewed = missed.contains(where: \.isRenewal)
         let differing = Set(change.cells.filter { row[$0.key] != $0.value }.keys)
         let meeting: Set<String>
         switch change.operation {
         case .create:
-            guard table.policy.decides, missed.contains(where: { $0.version.row != nil }) else {
-                return refused
-            }
+            guard table.policy.decides, missed.contains(where: { $0.version.row != nil }) else { return refused }
             meeting = differing
         case .delete:
             let isLatest = missed.allSatisfy { $0.version.stamp < author.stamp }
-            guard isNamed, !isRenewed, table.policy.decides,
-                table.policy == .lastWriter || isLatest
-            else { return refused }
+            guard isNamed, !isRenewed, table.policy.decides, table.policy == .lastWriter || isLatest else {
+                return refused
+            }
             meeting = touched
         case .update:
-            let isApart =
-                !table.columnPolicies.isEmpty
-                && touched.allSatisfy { table.columnPolicies[$0] != nil }
+            let isApart = !table.columnPolicies.isEmpty && touched.allSatisfy { table.columnPolicies[$0] != nil }
             guard !isRenewed, table.policy != .reject || isApart else { return refused }
             meeting = differing.intersection(touched)
         }
@@ -125,12 +109,7 @@ extension ZoneModel {
 
     /// Judges each column where a change meets what its author has missed; nil when a deletion
     /// would be in vain.
-    private func decide(
-        _ meeting: Set<String>,
-        _ missed: [Missed],
-        _ author: Author,
-        _ table: Rules.Table
-    ) -> Ruling? {
+    private func decide(_ meeting: Set<String>, _ missed: [Missed], _ author: Author, _ table: Rules.Table) -> Ruling? {
         var ruling = Ruling()
         for column in meeting {
             let holder = missed.last { $0.isRenewal || $0.columns.contains(column) }?.version

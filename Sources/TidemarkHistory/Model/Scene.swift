@@ -43,8 +43,7 @@ struct Scene: Sendable {
 
     /// Whether the change set creates a record that is there.
     func isThere(_ record: RecordID) -> Bool {
-        before[record] != nil
-            && changes.contains { $0.record == record && $0.operation == .create }
+        before[record] != nil && changes.contains { $0.record == record && $0.operation == .create }
     }
 
     /// Whether a unique value of what it writes would be there twice.
@@ -57,8 +56,7 @@ struct Scene: Sendable {
                 }
                 return wanted.contains { record, values in
                     after.all.contains {
-                        $0.key.table == table.name && $0.key != record
-                            && unique.values(of: $0.value) == values
+                        $0.key.table == table.name && $0.key != record && unique.values(of: $0.value) == values
                     }
                 }
             }
@@ -71,13 +69,8 @@ struct Scene: Sendable {
         changes.contains { change in
             guard change.operation != .delete else { return false }
             if doomed.contains(change.record) { return true }
-            let row =
-                after[change.record]
-                ?? rules.keyCells(change.record)
-                .merging(change.cells) { $1 }
-            return rules.parents(of: change.record.table, row).contains {
-                after[$0] == nil || doomed.contains($0)
-            }
+            let row = after[change.record] ?? rules.keyCells(change.record).merging(change.cells) { $1 }
+            return rules.parents(of: change.record.table, row).contains { after[$0] == nil || doomed.contains($0) }
         }
     }
 

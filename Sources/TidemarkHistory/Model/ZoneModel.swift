@@ -17,9 +17,7 @@ struct ZoneModel: Sendable {
         /// nil: another program wrote it, at the server.
         let identity: String?
 
-        static func < (a: Stamp, b: Stamp) -> Bool {
-            (a.time, a.identity ?? "") < (b.time, b.identity ?? "")
-        }
+        static func < (a: Stamp, b: Stamp) -> Bool { (a.time, a.identity ?? "") < (b.time, b.identity ?? "") }
     }
 
     /// What the server has decided about a change set.
@@ -63,9 +61,7 @@ struct ZoneModel: Sendable {
         self.layout = layout
         self.rows = rows
         for (record, row) in rows.all {
-            versions[record] = [
-                Version(revision: revision, row: row, columns: nil, changeSet: nil)
-            ]
+            versions[record] = [Version(revision: revision, row: row, columns: nil, changeSet: nil)]
         }
     }
 
@@ -73,9 +69,7 @@ struct ZoneModel: Sendable {
     func revision(of changeSet: String) -> Int64? { verdicts[changeSet]?.revision }
 
     /// Whether a change set was refused.
-    func hasRefused(_ changeSet: String) -> Bool {
-        verdicts[changeSet].map { $0.revision == nil } ?? false
-    }
+    func hasRefused(_ changeSet: String) -> Bool { verdicts[changeSet].map { $0.revision == nil } ?? false }
 
     /// A record's row at a revision.
     func row(_ record: RecordID, at revision: Int64) -> Cells? {
@@ -113,16 +107,13 @@ struct ZoneModel: Sendable {
         latest = min(latest, revision)
         commonUpTo.append(latest)
         let last = latest
-        versions = versions.mapValues { $0.filter { $0.revision <= last } }
-            .filter { !$0.value.isEmpty }
+        versions = versions.mapValues { $0.filter { $0.revision <= last } }.filter { !$0.value.isEmpty }
         rows = Rows(versions.compactMapValues { $0.last?.row }, rules: rules)
         touched = touched.filter { $0.key <= last }
         changeSets = changeSets.filter { $0.key <= last }
         times = times.filter { $0.key <= last }
         // A refusal at the very revision may be from before or after the copy was made.
-        verdicts = verdicts.filter {
-            $0.value.revision.map { $0 <= last } ?? ($0.value.decided < last)
-        }
+        verdicts = verdicts.filter { $0.value.revision.map { $0 <= last } ?? ($0.value.decided < last) }
         assigned = assigned.mapValues { $0.mapValues { $0.filter { $0.value.revision <= last } } }
     }
 

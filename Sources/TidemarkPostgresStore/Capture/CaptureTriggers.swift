@@ -50,9 +50,7 @@ enum CaptureTriggers {
     }
 
     /// The statement that forgets a table which is gone, with its triggers.
-    static func forget(_ table: String) -> String {
-        "DROP FUNCTION IF EXISTS \(functionName(table))();"
-    }
+    static func forget(_ table: String) -> String { "DROP FUNCTION IF EXISTS \(functionName(table))();" }
 
     /// The name of the triggers' function, quoted and with its schema.
     ///
@@ -65,8 +63,7 @@ enum CaptureTriggers {
 
     /// The zone of a row, as its name is kept in the bookkeeping.
     static func zone(of alias: String, _ table: PostgresTable) -> String {
-        table.zoneColumn.map { "(\(alias).\(SQLText.name($0))::text COLLATE \"C\")" }
-            ?? SQLText.literal("main")
+        table.zoneColumn.map { "(\(alias).\(SQLText.name($0))::text COLLATE \"C\")" } ?? SQLText.literal("main")
     }
 
     /// The statement that makes the triggers' function, or makes it anew.
@@ -80,9 +77,7 @@ enum CaptureTriggers {
         let row = { (alias: String) in table.rowJSON(alias) }
         // Rows of zones that are not served are nobody's; when one is, they are its first revision.
         let served = { (alias: String) in
-            table.zoneColumn == nil
-                ? "true"
-                : "EXISTS (SELECT 1 FROM tidemark.zone AS z WHERE z.zone = \(zone(alias)))"
+            table.zoneColumn == nil ? "true" : "EXISTS (SELECT 1 FROM tidemark.zone AS z WHERE z.zone = \(zone(alias)))"
         }
         // What the engine writes into its own zone belongs to the change set that it is about.
         let zones = { (source: String) in
@@ -163,8 +158,7 @@ enum CaptureTriggers {
         let kinds = [
             ("insert", "AFTER INSERT", "REFERENCING NEW TABLE AS new_rows"),
             ("update", "AFTER UPDATE", "REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows"),
-            ("delete", "AFTER DELETE", "REFERENCING OLD TABLE AS old_rows"),
-            ("truncate", "BEFORE TRUNCATE", ""),
+            ("delete", "AFTER DELETE", "REFERENCING OLD TABLE AS old_rows"), ("truncate", "BEFORE TRUNCATE", ""),
         ]
         return kinds.map { kind, event, rows in
             """

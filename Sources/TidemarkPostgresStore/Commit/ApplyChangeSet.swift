@@ -18,9 +18,7 @@ extension PostgresTransaction {
             for item in work where item.counts[.create] != nil { try create(item, ord) }
             for item in work where item.counts[.update] != nil { try update(item, ord) }
             for item in work.reversed() where item.counts[.delete] != nil { try delete(item, ord) }
-        } catch let failure as PostgresFailure where failure.isAboutValues {
-            throw violation(of: failure, ord)
-        }
+        } catch let failure as PostgresFailure where failure.isAboutValues { throw violation(of: failure, ord) }
         try checkReferences(ord)
     }
 
@@ -46,9 +44,7 @@ extension PostgresTransaction {
         )
         let byTable = Dictionary(grouping: rows) { $0["tbl"] as String }
         return try schema.tables.compactMap { table in
-            guard let rows = byTable[table.name], let stored = self.table(table.name) else {
-                return nil
-            }
+            guard let rows = byTable[table.name], let stored = self.table(table.name) else { return nil }
             var counts = [TidemarkCore.Operation: Int]()
             var columns = [TidemarkCore.Operation: Set<String>]()
             for row in rows {
@@ -69,12 +65,7 @@ extension PostgresTransaction {
     ///
     /// Rows that refer to each other are written at once, for what is `ON DELETE RESTRICT` is
     /// checked after each statement.
-    private func run(
-        _ sql: String,
-        _ item: Work,
-        _ ord: Int,
-        _ operation: TidemarkCore.Operation
-    ) throws {
+    private func run(_ sql: String, _ item: Work, _ ord: Int, _ operation: TidemarkCore.Operation) throws {
         let table = item.stored.table
         let isWhole = table.references.contains { $0.parent == table.name }
         try PostgresText.eachRecords(table, ord, operation, isWhole: isWhole, in: db) { records in
@@ -98,9 +89,7 @@ extension PostgresTransaction {
         try run(sql, item, ord, .update)
     }
 
-    private func delete(_ item: Work, _ ord: Int) throws {
-        try run(deleteSQL(item.stored), item, ord, .delete)
-    }
+    private func delete(_ item: Work, _ ord: Int) throws { try run(deleteSQL(item.stored), item, ord, .delete) }
 
     func createSQL(_ table: PostgresTable, _ columns: Set<String>) -> String {
         let columns = table.table.columns.map(\.name).filter { columns.contains($0) }
@@ -124,9 +113,7 @@ extension PostgresTransaction {
     func updateSQL(_ table: PostgresTable, _ columns: Set<String>) -> String? {
         let columns = table.table.valueColumns.map(\.name).filter { columns.contains($0) }
         guard !columns.isEmpty else { return nil }
-        let targets = columns.map {
-            "\(SQLText.name($0)) = \(Self.value(table, $0, otherwise: table.column($0, "t")))"
-        }
+        let targets = columns.map { "\(SQLText.name($0)) = \(Self.value(table, $0, otherwise: table.column($0, "t")))" }
         return """
             UPDATE \(table.name) AS t SET \(targets.joined(separator: ", "))
             FROM \(StagedSet.records(2)) WHERE $1::text IS NOT NULL AND \(table.matches("t"))
@@ -149,8 +136,7 @@ extension PostgresTransaction {
         let taking = counts[.create, default: 0] + counts[.update, default: 0]
         let leaving = counts[.update, default: 0] + counts[.delete, default: 0]
         let uniques = Set(item.stored.uniques.values.flatMap { $0 })
-        guard taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1, !uniques.isEmpty
-        else { return }
+        guard taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1, !uniques.isEmpty else { return }
         for operation in [TidemarkCore.Operation.update, .delete] where counts[operation] != nil {
             let moving = item.stored.table.valueColumns.filter {
                 uniques.contains($0.name)
@@ -161,8 +147,7 @@ extension PostgresTransaction {
                 let kept = item.stored.column(column.name, "t")
                 let isMoving =
                     operation == .delete
-                    ? "true"
-                    : "\(Self.value(item.stored, column.name, otherwise: kept)) IS DISTINCT FROM \(kept)"
+                    ? "true" : "\(Self.value(item.stored, column.name, otherwise: kept)) IS DISTINCT FROM \(kept)"
                 return
                     "\(SQLText.name(column.name)) = CASE WHEN \(isMoving) THEN \(parked(item.stored, column)) ELSE \(kept) END"
             }

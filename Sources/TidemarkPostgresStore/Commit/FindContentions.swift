@@ -12,10 +12,7 @@ extension PostgresTransaction {
         for table in try staged.touchedTables(ord) {
             guard let stored = self.table(table.name) else { continue }
             try PostgresText.eachRecords(table, ord, in: db) { records in
-                let found = try pg.text(
-                    Self.contendedSQL(stored),
-                    [zoneName, records, "\(base)", Self.array(seen)]
-                )
+                let found = try pg.text(Self.contendedSQL(stored), [zoneName, records, "\(base)", Self.array(seen)])
                 if let found { try noteContended(found) }
             }
         }
@@ -54,9 +51,7 @@ extension PostgresTransaction {
     ///
     /// Of what the author has done in the same way many times, in revisions `seen`, the last one
     /// says all.
-    private func histories(
-        _ seen: [Int64]
-    ) throws -> [StagedRequest.RecordName: StagedRequest.History] {
+    private func histories(_ seen: [Int64]) throws -> [StagedRequest.RecordName: StagedRequest.History] {
         let contended = try String.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -87,8 +82,9 @@ extension PostgresTransaction {
                 columns: row[3],
                 stamp: Stamp(time: row.integer(4) ?? 0, device: row[5])
             )
-            histories[.init(table: row.text(0), key: row.text(1)), default: []]
-                .append((change: change, isSeen: row.isTrue(6)))
+            histories[.init(table: row.text(0), key: row.text(1)), default: []].append(
+                (change: change, isSeen: row.isTrue(6))
+            )
         }
         return histories
     }
@@ -116,10 +112,7 @@ extension PostgresTransaction {
                     WHERE l.zone = $1 AND l.tbl = c.tbl AND l.key = c.key AND l.revision > $3::bigint
                     AND (l.merged OR l.revision <> ALL ($4::bigint[])))
             """,
-            [
-                zoneName, touched.records, "\(touched.base)", Self.array(seen),
-                PostgresArray.quoted(children),
-            ]
+            [zoneName, touched.records, "\(touched.base)", Self.array(seen), PostgresArray.quoted(children)]
         )
         if let found { try noteContended(found) }
         guard try staged.hasContended() else { return [] }

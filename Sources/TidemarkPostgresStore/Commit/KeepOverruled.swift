@@ -53,12 +53,7 @@ extension PostgresTransaction {
         }
     }
 
-    func overruled(
-        device: String,
-        taken: Int64,
-        through revision: Int64,
-        limit: Int
-    ) throws -> [String] {
+    func overruled(device: String, taken: Int64, through revision: Int64, limit: Int) throws -> [String] {
         guard notes > 0 else { return [] }
         if taken > 0 {
             try pg.query(

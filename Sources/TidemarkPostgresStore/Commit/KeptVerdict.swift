@@ -6,8 +6,7 @@ import TidemarkStore
 /// The verdict on a change set, out of the database.
 struct KeptVerdict {
     /// The verdicts of zone `$1`.
-    static let sql =
-        "SELECT id, device, hash, revision, as_sent FROM tidemark.verdict WHERE zone = $1"
+    static let sql = "SELECT id, device, hash, revision, as_sent FROM tidemark.verdict WHERE zone = $1"
 
     /// The id of the change set.
     let id: String
@@ -16,11 +15,6 @@ struct KeptVerdict {
     /// Reads a row of ``sql``.
     init(_ row: PostgresRows.Row) {
         id = row.text(0)
-        verdict = Verdict(
-            device: row[1],
-            hash: row.text(2),
-            revision: row.integer(3),
-            isAsSent: row.isTrue(4)
-        )
+        verdict = Verdict(device: row[1], hash: row.text(2), revision: row.integer(3), isAsSent: row.isTrue(4))
     }
 }

@@ -7,9 +7,7 @@ import TidemarkStore
 /// Rows found by keys in canonical JSON, many at once.
 enum KeySet {
     /// A derived table `k` of a JSON array of keys.
-    static func keys(_ parameter: Int) -> String {
-        "jsonb_array_elements_text($\(parameter)::jsonb) AS k (key)"
-    }
+    static func keys(_ parameter: Int) -> String { "jsonb_array_elements_text($\(parameter)::jsonb) AS k (key)" }
 
     /// The condition under which a row has a key of `k`, in that spelling.
     static func match(_ table: PostgresTable, _ alias: String, key: String = "k.key") -> String {
@@ -28,8 +26,7 @@ enum KeySet {
         let json = table.table.key.count == 1 ? "\(key)::jsonb" : "(\(key)::jsonb -> \(index))"
         return switch table.kind(column) {
         case .bytes: "decode(\(json) ->> '$blob', 'base64')"
-        case .real:
-            "coalesce(\(json) ->> '$real', \(json) #>> '{}')::double precision"
+        case .real: "coalesce(\(json) ->> '$real', \(json) #>> '{}')::double precision"
         case .boolean: "(\(json) #>> '{}')::int::boolean"
         default: "(\(json) #>> '{}')::\(table.wholeType(column))"
         }

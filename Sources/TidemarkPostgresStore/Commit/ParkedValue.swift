@@ -36,8 +36,8 @@ extension PostgresTransaction {
     private static func parkedText(_ type: String) -> String {
         let text = "'tidemark parked ' || s.rec"
         let base = type.prefix { $0 != "(" }
-        let sizes = type.split(separator: "(").dropFirst().first?.prefix { $0 != ")" }
-            .split(separator: ",").compactMap { Int($0) }
+        let sizes = type.split(separator: "(").dropFirst().first?.prefix { $0 != ")" }.split(separator: ",").compactMap
+        { Int($0) }
         switch base {
         case "uuid", "jsonb": return base == "uuid" ? "md5(\(text))::uuid" : "to_jsonb(\(text))"
         case "date": return "('4713-01-01 BC'::date + s.rec::int)"
@@ -46,8 +46,7 @@ extension PostgresTransaction {
         case "time", "time without time zone", "time with time zone":
             // All times are somebody's; few have such a fraction of a second.
             return "('23:59:59.999983'::\(type) - s.rec * interval '1.000003 seconds')"
-        case "inet", "cidr":
-            return "('100::'::inet + s.rec)::\(type)"
+        case "inet", "cidr": return "('100::'::inet + s.rec)::\(type)"
         case "interval": return "(interval '-170000000 years' + s.rec * interval '1 day')"
         case "numeric":
             guard let precision = sizes?.first else { return "(-1e100 - s.rec)::numeric" }

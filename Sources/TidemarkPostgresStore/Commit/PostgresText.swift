@@ -27,19 +27,14 @@ enum PostgresText {
                     """
             )
         }
-        let hash = try String.fetchOne(
-            db.cachedStatement(sql: "SELECT hash FROM temp.tidemark_postgres_type LIMIT 1")
-        )
+        let hash = try String.fetchOne(db.cachedStatement(sql: "SELECT hash FROM temp.tidemark_postgres_type LIMIT 1"))
         guard hash != served.hash else { return }
         try db.execute(sql: "DELETE FROM temp.tidemark_postgres_type")
         for table in served.tables.values {
             for column in table.table.columns {
                 try db.execute(
                     sql: "INSERT INTO temp.tidemark_postgres_type VALUES (?, ?, ?, ?)",
-                    arguments: [
-                        table.table.name, column.name, table.kind(column.name).rawValue,
-                        served.hash,
-                    ]
+                    arguments: [table.table.name, column.name, table.kind(column.name).rawValue, served.hash]
                 )
             }
         }
@@ -102,9 +97,7 @@ enum PostgresText {
                             ORDER BY rec LIMIT ?5) AS s
                         """
                 ),
-                arguments: [
-                    table.name, ord, operation?.rawValue, after, isWhole ? Int.max : recordsMax,
-                ]
+                arguments: [table.name, ord, operation?.rawValue, after, isWhole ? Int.max : recordsMax]
             )
             guard let row, row[2] as Int > 0 else { return }
             try body(row[0])
@@ -172,19 +165,11 @@ enum PostgresText {
         return "iif(typeof(\(value)) = 'text' AND \(isOtherwise), NULL, \(kind))"
     }
 
-    private static let text = DatabaseFunction(
-        "tidemark_postgres_text",
-        argumentCount: 2,
-        pure: true
-    ) { values in
+    private static let text = DatabaseFunction("tidemark_postgres_text", argumentCount: 2, pure: true) { values in
         try converted(values[0], String.fromDatabaseValue(values[1])).get()
     }
 
-    private static let misfit = DatabaseFunction(
-        "tidemark_postgres_misfit",
-        argumentCount: 2,
-        pure: true
-    ) { values in
+    private static let misfit = DatabaseFunction("tidemark_postgres_misfit", argumentCount: 2, pure: true) { values in
         switch converted(values[0], String.fromDatabaseValue(values[1])) {
         case .success: nil
         case .failure(let misfit): misfit.reason
@@ -196,32 +181,26 @@ enum PostgresText {
     /// A value as text for a column of a kind; nil is NULL.
     static func converted(_ value: DatabaseValue, _ name: String?) -> Result<String?, Misfit> {
         guard let name else {
-            return .failure(
-                Misfit(reason: "is text with NUL or not in UTF-8, which PostgreSQL does not keep")
-            )
+            return .failure(Misfit(reason: "is text with NUL or not in UTF-8, which PostgreSQL does not keep"))
         }
         let kind = PostgresType(rawValue: name) ?? .text
         switch (value.storage, kind) {
         case (.null, _): return .success(nil)
-        case (.int64(let number), .text), (.int64(let number), .integer),
-            (.int64(let number), .mixed):
+        case (.int64(let number), .text), (.int64(let number), .integer), (.int64(let number), .mixed):
             return .success(String(number))
         case (.int64(let number), .real): return .success(real(Double(number)))
-        case (.int64(let number), .boolean) where number == 0 || number == 1:
-            return .success(String(number))
+        case (.int64(let number), .boolean) where number == 0 || number == 1: return .success(String(number))
         case (.double(let number), .integer), (.double(let number), .boolean):
-            guard let whole = Int64(exactly: number), kind == .integer || [0, 1].contains(whole)
-            else { return .failure(Misfit(reason: "is a fraction in a column of integers")) }
+            guard let whole = Int64(exactly: number), kind == .integer || [0, 1].contains(whole) else {
+                return .failure(Misfit(reason: "is a fraction in a column of integers"))
+            }
             return .success(String(whole))
         case (.double(let number), .real): return .success(real(number))
         case (.double(let number), .text): return .success(number.description)
         case (.double(let number), .mixed): return .success(numeric(number))
         case (.string(let text), _): return converted(text, kind)
         case (.blob(let data), .bytes):
-            return .success(
-                "\\x"
-                    + data.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-            )
+            return .success("\\x" + data.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined())
         case (.blob, _): return .failure(Misfit(reason: "is a blob in a column of another type"))
         default: return .failure(Misfit(reason: "is a number in a column of another type"))
         }
@@ -231,8 +210,7 @@ enum PostgresText {
         switch kind {
         case .text: return .success(text)
         case .mixed:
-            let isNumber =
-                /[ \t\n\v\f\r]*[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?[ \t\n\v\f\r]*/
+            let isNumber = /[ \t\n\v\f\r]*[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?[ \t\n\v\f\r]*/
             guard text.wholeMatch(of: isNumber) != nil else { return converted(text, .text) }
             let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
             if let number = Int64(trimmed) { return .success(String(number)) }
@@ -243,9 +221,7 @@ enum PostgresText {
             }
             return .success(String(number))
         case .real:
-            guard let number = Double(text) else {
-                return .failure(Misfit(reason: "is text in a column of numbers"))
-            }
+            guard let number = Double(text) else { return .failure(Misfit(reason: "is text in a column of numbers")) }
             return .success(real(number))
         case .bytes: return .failure(Misfit(reason: "is text in a column of blobs"))
         }

@@ -79,9 +79,9 @@ final class PostgresTransaction: StoreTransaction {
         let rows = results[1]
         guard !rows.isEmpty else { throw Self.unknownZone }
         let position = CataloguePosition(results[2])
-        guard
-            position == served.position || isPatient && position.version == served.position.version
-        else { throw TablesAltered() }
+        guard position == served.position || isPatient && position.version == served.position.version else {
+            throw TablesAltered()
+        }
         try pg.prepareAnew(for: position)
         facts = GroupFacts(question, results.dropFirst(4))
         let row = rows[0]
@@ -152,10 +152,7 @@ final class PostgresTransaction: StoreTransaction {
                         notes = $5::bigint
                     WHERE zone = $1
                     """,
-                    [
-                        zoneName, "\(state.revision)", "\(state.horizon)", "\(state.time)",
-                        "\(notes)",
-                    ]
+                    [zoneName, "\(state.revision)", "\(state.horizon)", "\(state.time)", "\(notes)"]
                 )
             )
         }
@@ -168,15 +165,12 @@ final class PostgresTransaction: StoreTransaction {
     func zone() throws -> ZoneState { state }
 
     func end(of epoch: String) throws -> Int64? {
-        try pg.integer(
-            "SELECT ended FROM tidemark.lineage WHERE zone = $1 AND epoch = $2",
-            [zoneName, epoch]
-        )
+        try pg.integer("SELECT ended FROM tidemark.lineage WHERE zone = $1 AND epoch = $2", [zoneName, epoch])
     }
 
-    func policy(of table: String) throws -> (
-        table: ConflictPolicy, columns: [String: ConflictPolicy]
-    ) { (schema.policy(of: table), schema.columnPolicies(of: table)) }
+    func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy]) {
+        (schema.policy(of: table), schema.columnPolicies(of: table))
+    }
 
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
@@ -200,11 +194,9 @@ final class PostgresTransaction: StoreTransaction {
     }
 
     func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
-        do {
-            return .success(try undoable(body))
-        } catch let failure as PostgresFailure where pg.isUsable && failure.state == "55P03" {
-            return .failure(try heldByOthers())
-        } catch  where pg.isUsable && !Self.endsTransaction(error) {
+        do { return .success(try undoable(body)) } catch let failure as PostgresFailure
+            where pg.isUsable && failure.state == "55P03"
+        { return .failure(try heldByOthers()) } catch  where pg.isUsable && !Self.endsTransaction(error) {
             return .failure(error)
         }
     }
@@ -238,11 +230,7 @@ final class PostgresTransaction: StoreTransaction {
             }
             try pg.execute("RELEASE attempt")
             guard let result else {
-                throw TidemarkError(
-                    .internalFailure,
-                    "A savepoint ended without a result.",
-                    fix: "Please report this."
-                )
+                throw TidemarkError(.internalFailure, "A savepoint ended without a result.", fix: "Please report this.")
             }
             return result
         } catch {
@@ -274,12 +262,8 @@ final class PostgresTransaction: StoreTransaction {
     func table(_ name: String) -> PostgresTable? { tables[name] }
 
     /// Numbers as an array of PostgreSQL's.
-    static func array(_ numbers: [Int64]) -> String {
-        "{\(numbers.map(String.init).joined(separator: ","))}"
-    }
+    static func array(_ numbers: [Int64]) -> String { "{\(numbers.map(String.init).joined(separator: ","))}" }
 
     /// Texts without special characters, as an array of PostgreSQL's.
-    static func array(_ texts: [String]) -> String {
-        "{\(texts.map { "\"\($0)\"" }.joined(separator: ","))}"
-    }
+    static func array(_ texts: [String]) -> String { "{\(texts.map { "\"\($0)\"" }.joined(separator: ","))}" }
 }

@@ -42,8 +42,7 @@ extension PostgresTransaction {
         return TidemarkError(
             .unavailable,
             "Another program holds rows that this request needs\(who).",
-            fix:
-                "Try again in a moment. Whoever runs the server ends a forgotten transaction\(how)."
+            fix: "Try again in a moment. Whoever runs the server ends a forgotten transaction\(how)."
         )
     }
 
@@ -62,13 +61,6 @@ extension PostgresTransaction {
             ORDER BY coalesce(a.application_name = 'tidemark', false), a.xact_start LIMIT 1
             """,
             [PostgresArray.quoted(tables.values.map(\.name).sorted())]
-        ).map {
-            RowHolder(
-                process: $0.integer(0) ?? 0,
-                application: $0[1],
-                state: $0[2],
-                seconds: $0.integer(3)
-            )
-        }.first
+        ).map { RowHolder(process: $0.integer(0) ?? 0, application: $0[1], state: $0[2], seconds: $0.integer(3)) }.first
     }
 }

@@ -34,9 +34,7 @@ extension PostgresTransaction {
     }
 
     private func doubtful(_ table: PostgresTable) throws -> [Doubtful] {
-        let isPlain = table.table.key.map {
-            "WHEN \(SQLText.literal($0)) THEN \(Self.isPlain(table, $0))"
-        }
+        let isPlain = table.table.key.map { "WHEN \(SQLText.literal($0)) THEN \(Self.isPlain(table, $0))" }
         return try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -73,9 +71,7 @@ extension PostgresTransaction {
     private func spellings(_ records: [Doubtful], of table: PostgresTable) throws -> String? {
         // A key without a row is read all the same: it may be none.
         let parts = table.table.key.map { table.kind($0).json(table.staged($0)) }
-        let written =
-            parts.count == 1
-            ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
+        let written = parts.count == 1 ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
         let spelling = PostgresStatement(
             """
             SELECT json_agg(json_build_array(n.rec, coalesce(n.stored, n.written),
@@ -93,8 +89,7 @@ extension PostgresTransaction {
         )
         do {
             let results = try pg.run([
-                PostgresStatement("SAVEPOINT spelling"), spelling,
-                PostgresStatement("RELEASE spelling"),
+                PostgresStatement("SAVEPOINT spelling"), spelling, PostgresStatement("RELEASE spelling"),
             ])
             return results[1][0][0] ?? "[]"
         } catch let failure as PostgresFailure where pg.isUsable && failure.isAboutValues {
@@ -163,10 +158,7 @@ extension PostgresTransaction {
     }
 
     /// The error that names the first key which the columns' types do not read.
-    private func unreadableKey(
-        among records: [Doubtful],
-        of table: PostgresTable
-    ) throws -> TidemarkError {
+    private func unreadableKey(among records: [Doubtful], of table: PostgresTable) throws -> TidemarkError {
         var suspects = records
         while suspects.count > 1 {
             let half = Array(suspects[..<(suspects.count / 2)])

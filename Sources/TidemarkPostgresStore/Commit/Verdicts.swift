@@ -6,15 +6,10 @@ import TidemarkStore
 extension PostgresTransaction {
     func verdict(of id: String) throws -> Verdict? {
         if facts.asked.contains(id) { return facts.verdicts[id] }
-        return try pg.query("\(KeptVerdict.sql) AND id = $2", [zoneName, id]).map {
-            KeptVerdict($0).verdict
-        }.first
+        return try pg.query("\(KeptVerdict.sql) AND id = $2", [zoneName, id]).map { KeptVerdict($0).verdict }.first
     }
 
-    func authorsCopies(
-        of ids: [String],
-        _ extent: SyncRequest.Echo
-    ) throws -> [String: String] {
+    func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {
         let copies = try pg.query(
             """
             SELECT v.id, CASE WHEN $4::boolean AND v.ids IS NOT NULL THEN NULL ELSE v.body END, v.ids, r.body
@@ -23,13 +18,8 @@ extension PostgresTransaction {
                     AND NOT (v.as_sent AND $3::boolean OR $4::boolean)
             WHERE v.zone = $1 AND v.id = ANY ($2::text[])
             """,
-            [
-                zoneName, PostgresArray.quoted(ids), "\(extent == .ids)",
-                "\(extent == .verdicts)",
-            ]
-        ).map {
-            ($0.text(0), try AuthorsCopy(whole: $0[1], ids: $0[2], logged: $0[3]).render())
-        }
+            [zoneName, PostgresArray.quoted(ids), "\(extent == .ids)", "\(extent == .verdicts)"]
+        ).map { ($0.text(0), try AuthorsCopy(whole: $0[1], ids: $0[2], logged: $0[3]).render()) }
         return Dictionary(uniqueKeysWithValues: copies)
     }
 
@@ -99,12 +89,7 @@ extension PostgresTransaction {
     }
 
     /// Keeps what an accepted change set became; the log has the rest of it.
-    func keep(
-        _ envelope: SyncRequest.Envelope,
-        device: String?,
-        revision: Int64,
-        _ logged: LoggedChangeSet
-    ) throws {
+    func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64, _ logged: LoggedChangeSet) throws {
         try keep(envelope, device, ["\(revision)", logged.whole, logged.ids, "\(logged.isAsSent)"])
     }
 
@@ -113,11 +98,7 @@ extension PostgresTransaction {
         try keep(envelope, device, [nil, refusal, nil, "false"])
     }
 
-    private func keep(
-        _ envelope: SyncRequest.Envelope,
-        _ device: String?,
-        _ verdict: [String?]
-    ) throws {
+    private func keep(_ envelope: SyncRequest.Envelope, _ device: String?, _ verdict: [String?]) throws {
         guard let id = envelope.id else { return }
         facts.asked.remove(id)
         try pg.query(

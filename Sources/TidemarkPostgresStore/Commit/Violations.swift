@@ -12,28 +12,21 @@ extension PostgresTransaction {
         switch failure.state {
         case "23505":
             let columns = failure.constraint.flatMap { stored?.uniques[$0] } ?? []
-            return .conflict([
-                ConflictReason(table: table, key: "", columns: columns, rule: .unique)
-            ])
+            return .conflict([ConflictReason(table: table, key: "", columns: columns, rule: .unique)])
         case "23503", "23001":
             let parent = statementTable(failure)?.table.name ?? table
-            return .conflict([
-                ConflictReason(table: parent, key: "", columns: [], rule: .referenced)
-            ])
-        case "23502"
-        where failure.column.flatMap { schema.history.fills[table]?[$0] } != nil:
+            return .conflict([ConflictReason(table: parent, key: "", columns: [], rule: .referenced)])
+        case "23502" where failure.column.flatMap { schema.history.fills[table]?[$0] } != nil:
             let column = failure.column ?? ""
             return .refusal(
                 TidemarkError(
                     .deviceBehind,
                     "\(table).\(column) is NOT NULL without a default, and the device's version of the table does not have it.",
-                    fix:
-                        "Update the app, then retry; or give the column a default at the server.",
+                    fix: "Update the app, then retry; or give the column a default at the server.",
                     place: .init(changeSet: ord, table: table, column: column)
                 )
             )
-        case let state where state.hasPrefix("22"):
-            return .refusal(Self.unreadable(failure, ord, stored))
+        case let state where state.hasPrefix("22"): return .refusal(Self.unreadable(failure, ord, stored))
         case let state where state.hasPrefix("23"):
             let column = state == "23502" ? failure.column : nil
             let what =
@@ -43,17 +36,11 @@ extension PostgresTransaction {
                 TidemarkError(
                     .constraintViolated,
                     "The table refuses a record: \(what).",
-                    fix:
-                        "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(
-                        changeSet: ord,
-                        table: table.isEmpty ? nil : table,
-                        column: column
-                    )
+                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+                    place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: column)
                 )
             )
-        default:
-            return .refusal(Self.refused(failure, ord, stored))
+        default: return .refusal(Self.refused(failure, ord, stored))
         }
     }
 
@@ -61,11 +48,7 @@ extension PostgresTransaction {
     ///
     /// What a trigger says in `RAISE EXCEPTION` is the app's own words, as in SQLite's `RAISE`;
     /// PostgreSQL's may quote rows.
-    private static func refused(
-        _ failure: PostgresFailure,
-        _ ord: Int,
-        _ stored: PostgresTable?
-    ) -> TidemarkError {
+    private static func refused(_ failure: PostgresFailure, _ ord: Int, _ stored: PostgresTable?) -> TidemarkError {
         let what = failure.state == "P0001" ? failure.message : "SQLSTATE \(failure.state)"
         return TidemarkError(
             .constraintViolated,
@@ -81,11 +64,7 @@ extension PostgresTransaction {
 
     /// A text that the column's type does not take: a date that is none, a word that the enum does
     /// not have, a name that is too long.
-    private static func unreadable(
-        _ failure: PostgresFailure,
-        _ ord: Int,
-        _ stored: PostgresTable?
-    ) -> TidemarkError {
+    private static func unreadable(_ failure: PostgresFailure, _ ord: Int, _ stored: PostgresTable?) -> TidemarkError {
         TidemarkError(
             .invalidValue,
             "A value cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",
@@ -114,11 +93,7 @@ extension PostgresTransaction {
         } catch let failure as PostgresFailure where failure.isAboutValues {
             try pg.execute("ROLLBACK TO reference; RELEASE reference; SET CONSTRAINTS ALL DEFERRED")
             guard failure.state == "23503" else { throw violation(of: failure, ord) }
-            try staged.refuseBroken(
-                ord,
-                broken: { try self.broken(in: $0) },
-                wasDeleted: wasDeleted
-            )
+            try staged.refuseBroken(ord, broken: { try self.broken(in: $0) }, wasDeleted: wasDeleted)
         }
     }
 
@@ -127,13 +102,9 @@ extension PostgresTransaction {
         return try table.references.flatMap { reference -> [ForeignKeyCheck.Broken] in
             guard let parent = self.table(reference.parent) else { return [] }
             let columns = reference.columns.map { child.column($0, "c") }
-            let match = zip(columns, reference.parentColumns).map {
-                "\(parent.column($1, "p")) = \($0)"
-            }
+            let match = zip(columns, reference.parentColumns).map { "\(parent.column($1, "p")) = \($0)" }
             let parts = reference.columns.map { child.kind($0).json(child.column($0, "c")) }
-            let parentKey =
-                parts.count == 1
-                ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
+            let parentKey = parts.count == 1 ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
             return try pg.query(
                 """
                 SELECT \(child.keyJSON("c")), \(parentKey) FROM \(child.name) AS c
@@ -164,13 +135,10 @@ extension PostgresTransaction {
         )
         if isLogged != nil { return true }
         // Compaction forgets records that are gone; an id below the next one was given.
-        guard let table = table(name), table.table.keyKind == .integer, state.horizon > adopted,
-            let id = Int64(key), id >= 1
+        guard let table = table(name), table.table.keyKind == .integer, state.horizon > adopted, let id = Int64(key),
+            id >= 1
         else { return false }
-        let next = try pg.integer(
-            "SELECT next FROM tidemark.identity WHERE zone = $1 AND tbl = $2",
-            [zoneName, name]
-        )
+        let next = try pg.integer("SELECT next FROM tidemark.identity WHERE zone = $1 AND tbl = $2", [zoneName, name])
         return id < next ?? 0
     }
 }

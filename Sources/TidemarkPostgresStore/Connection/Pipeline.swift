@@ -8,9 +8,7 @@ extension PostgresConnection {
     ///
     /// - Throws: ``PostgresFailure`` of the first that fails.
     func run(_ statements: [PostgresStatement]) throws -> [PostgresRows] {
-        for statement in statements {
-            try Self.refuseNUL(statement.parameters, statement.sql)
-        }
+        for statement in statements { try Self.refuseNUL(statement.parameters, statement.sql) }
         let new = Set(statements.map(\.sql)).filter { prepared[$0] == nil }.count
         if prepared.count + new > Self.preparedMax { try forgetStatements() }
         guard PQenterPipelineMode(handle) == 1 else { throw lost() }
@@ -61,11 +59,7 @@ extension PostgresConnection {
             } else {
                 do {
                     let result = PostgresRows(try checked(result, step.sql))
-                    if let name = step.name {
-                        prepared[step.sql] = name
-                    } else {
-                        rows.append(result)
-                    }
+                    if let name = step.name { prepared[step.sql] = name } else { rows.append(result) }
                 } catch {
                     if failure == nil { failure = error }
                     guard isUsable else { throw error }

@@ -18,8 +18,8 @@ enum PostgresAddress {
         var option = options
         while let keyword = option.pointee.keyword {
             // What stands behind the first @, or behind a slash, is no password to libpq.
-            if isURL, ["host", "dbname"].contains(String(cString: keyword)),
-                let value = option.pointee.val, String(cString: value).contains("@")
+            if isURL, ["host", "dbname"].contains(String(cString: keyword)), let value = option.pointee.val,
+                String(cString: value).contains("@")
             {
                 throw unreadable
             }

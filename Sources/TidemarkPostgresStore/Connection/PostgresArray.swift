@@ -15,9 +15,7 @@ enum PostgresArray {
             }
             bytes.append(UInt8(ascii: "\""))
             for byte in text.utf8 {
-                if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
-                    bytes.append(UInt8(ascii: "\\"))
-                }
+                if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { bytes.append(UInt8(ascii: "\\")) }
                 bytes.append(byte)
             }
             bytes.append(UInt8(ascii: "\""))

@@ -40,9 +40,7 @@ package final class PostgresConnection {
         let keywords = ["dbname", "client_encoding", "application_name", "connect_timeout"]
         let values = [address, "UTF8", "tidemark", "\(settings.connectTimeout)"]
         let opened = Self.withCStrings(keywords.map(Optional.some) + [nil]) { keywords in
-            Self.withCStrings(values.map(Optional.some) + [nil]) { values in
-                PQconnectdbParams(keywords, values, 1)
-            }
+            Self.withCStrings(values.map(Optional.some) + [nil]) { values in PQconnectdbParams(keywords, values, 1) }
         }
         guard let opened else { throw PostgresFailure(state: "", message: "no memory") }
         handle = opened
@@ -111,9 +109,7 @@ package final class PostgresConnection {
     // MARK: Statements
 
     /// Runs statements without parameters and without a result.
-    package func execute(_ sql: String) throws {
-        PQclear(try checked(PQexec(handle, sql), sql))
-    }
+    package func execute(_ sql: String) throws { PQclear(try checked(PQexec(handle, sql), sql)) }
 
     /// Commits.
     ///
@@ -128,15 +124,12 @@ package final class PostgresConnection {
     }
 
     /// Runs one statement once, without preparing it.
-    package func rows(_ sql: String) throws -> PostgresRows {
-        PostgresRows(try checked(PQexec(handle, sql), sql))
-    }
+    package func rows(_ sql: String) throws -> PostgresRows { PostgresRows(try checked(PQexec(handle, sql), sql)) }
 
     /// Runs one statement; `$1`, `$2` and so on are the parameters, as text.
     ///
     /// A parameter with NUL is refused: libpq would take what stands before it.
-    @discardableResult
-    package func query(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
+    @discardableResult package func query(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
         try Self.refuseNUL(parameters, sql)
         let name = try prepare(sql)
         let result = Self.withCStrings(parameters) {
@@ -149,11 +142,7 @@ package final class PostgresConnection {
     /// at a time.
     ///
     /// `body` must not use the connection.
-    package func each(
-        _ sql: String,
-        _ parameters: [String?] = [],
-        _ body: (PostgresRows.Row) throws -> Void
-    ) throws {
+    package func each(_ sql: String, _ parameters: [String?] = [], _ body: (PostgresRows.Row) throws -> Void) throws {
         try Self.refuseNUL(parameters, sql)
         let name = try prepare(sql)
         let isSent = Self.withCStrings(parameters) {
@@ -169,9 +158,7 @@ package final class PostgresConnection {
                 let rows = PostgresRows(try checked(result, sql))
                 guard failure == nil else { continue }
                 for index in 0..<rows.count { try body(rows[index]) }
-            } catch {
-                failure = failure ?? error
-            }
+            } catch { failure = failure ?? error }
         }
         if let failure { throw failure }
     }
@@ -199,9 +186,7 @@ package final class PostgresConnection {
         let result = Swift.Result { try body() }
         // In a transaction that has failed nothing can be set; its end sets everything back.
         if isUsable, PQtransactionStatus(handle) != PQTRANS_INERROR {
-            try execute(
-                "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off"
-            )
+            try execute("SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off")
         }
         return try result.get()
     }
@@ -232,11 +217,7 @@ package final class PostgresConnection {
 
     func checked(_ result: OpaquePointer?, _ sql: String) throws -> OpaquePointer {
         let status = PQresultStatus(result)
-        if let result,
-            [PGRES_TUPLES_OK, PGRES_SINGLE_TUPLE, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY].contains(
-                status
-            )
-        {
+        if let result, [PGRES_TUPLES_OK, PGRES_SINGLE_TUPLE, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY].contains(status) {
             return result
         }
         defer { PQclear(result) }
@@ -256,15 +237,12 @@ package final class PostgresConnection {
     }
 
     /// Runs `body` with an array of C strings.
-    static func withCStrings<Result>(
-        _ texts: [String?],
-        _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result
-    ) -> Result {
+    static func withCStrings<Result>(_ texts: [String?], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result)
+        -> Result
+    {
         let copies = texts.map { $0.map { strdup($0) } }
         defer { for case let copy?? in copies { free(copy) } }
-        return copies.map { $0.flatMap { UnsafePointer($0) } }.withUnsafeBufferPointer {
-            body($0.baseAddress)
-        }
+        return copies.map { $0.flatMap { UnsafePointer($0) } }.withUnsafeBufferPointer { body($0.baseAddress) }
     }
 }
 
@@ -304,9 +282,9 @@ package final class PostgresRows {
         package subscript(column: Int) -> String? {
             let row = Int32(index)
             let column = Int32(column)
-            guard PQgetisnull(rows.result, row, column) == 0,
-                let value = PQgetvalue(rows.result, row, column)
-            else { return nil }
+            guard PQgetisnull(rows.result, row, column) == 0, let value = PQgetvalue(rows.result, row, column) else {
+                return nil
+            }
             return String(cString: value)
         }
 

@@ -22,15 +22,11 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
     package var description: String { state.isEmpty ? message : "\(state): \(message)" }
 
     /// Whether the connection is of no use any more.
-    package var isDisconnected: Bool {
-        state.isEmpty || state.hasPrefix("08") || state.hasPrefix("57P")
-    }
+    package var isDisconnected: Bool { state.isEmpty || state.hasPrefix("08") || state.hasPrefix("57P") }
 
     /// Whether the same transaction, begun anew, may well succeed: a deadlock, a serialisation
     /// failure, or a lock that was not to be had in time.
-    package var isTransient: Bool {
-        ["40001", "40P01", "55P03", "55006"].contains(state) || isAboutAlteredTable
-    }
+    package var isTransient: Bool { ["40001", "40P01", "55P03", "55006"].contains(state) || isAboutAlteredTable }
 
     /// Whether it is about what was written: a value does not fit its column, or a constraint, an
     /// index, a policy or a trigger refuses the row.
@@ -68,18 +64,13 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
                 fix: "Try again in a moment."
             )
         case "42703", "42P01", "0A000":
-            TidemarkError(
-                .unavailable,
-                "The tables of the database are being altered.",
-                fix: "Try again in a moment."
-            )
+            TidemarkError(.unavailable, "The tables of the database are being altered.", fix: "Try again in a moment.")
         default:
             if isDisconnected || state.hasPrefix("53") || state == "25P03" {
                 TidemarkError(
                     .unavailable,
                     "The database cannot be reached.",
-                    fix:
-                        "Try again in a moment; whoever runs the server finds the cause in its log."
+                    fix: "Try again in a moment; whoever runs the server finds the cause in its log."
                 )
             } else {
                 TidemarkError(

@@ -22,9 +22,9 @@ actor PostgresPool {
     }
 
     /// Runs `body` on a worker's thread.
-    nonisolated func run<Result: Sendable>(
-        _ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result
-    ) async throws -> Result {
+    nonisolated func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result)
+        async throws -> Result
+    {
         let worker = try await take()
         do {
             let result = try await worker.run(body)
@@ -40,9 +40,7 @@ actor PostgresPool {
         if let worker = idle.popLast() { return worker }
         if size < sizeMax {
             size += 1
-            do {
-                return try PostgresWorker(address: address, settings: settings)
-            } catch {
+            do { return try PostgresWorker(address: address, settings: settings) } catch {
                 size -= 1
                 throw error
             }
@@ -75,9 +73,7 @@ final class PostgresWorker: Sendable {
         }
 
         func usable() throws -> PostgresConnection {
-            if let connection, connection.isUsable, !connection.isInTransaction {
-                return connection
-            }
+            if let connection, connection.isUsable, !connection.isInTransaction { return connection }
             connection = nil
             let fresh = try PostgresConnection(address, settings)
             connection = fresh
@@ -94,13 +90,13 @@ final class PostgresWorker: Sendable {
         link = Link(address, settings)
     }
 
-    func run<Result: Sendable>(
-        _ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result
-    ) async throws -> Result {
+    func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result) async throws
+        -> Result
+    {
         try await scratch.writeWithoutTransaction { [link] db in
-            do {
-                return try body(try link.usable(), db)
-            } catch let failure as PostgresFailure where failure.isDisconnected {
+            do { return try body(try link.usable(), db) } catch let failure as PostgresFailure
+                where failure.isDisconnected
+            {
                 link.drop()
                 throw failure
             }

@@ -35,15 +35,11 @@ final class ZoneConnections: Sendable {
             sizeMax: options.connectionsMax
         )
         do {
-            let opened = try await pool.run { pg, _ in
-                try OpenDatabase(pg: pg, options: options).run()
-            }
+            let opened = try await pool.run { pg, _ in try OpenDatabase(pg: pg, options: options).run() }
             known = Mutex(opened.served)
             made = opened.made
             policyChanges = opened.policyChanges
-        } catch let failure as PostgresFailure {
-            throw Self.cannotOpen(failure)
-        }
+        } catch let failure as PostgresFailure { throw Self.cannotOpen(failure) }
         connectionsMax = options.connectionsMax
         logger = options.logger
         rowPatience = options.rowPatience
@@ -106,14 +102,12 @@ final class ZoneConnections: Sendable {
     }
 
     /// Runs `body` on a connection, outside a transaction.
-    func reading<Result: Sendable>(
-        _ body: @escaping @Sendable (PostgresConnection, PostgresSchema) throws -> Result
-    ) async throws -> Result {
+    func reading<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection, PostgresSchema) throws -> Result)
+        async throws -> Result
+    {
         try await typed {
             try await onLivingConnection { [self] pg, _ in
-                do {
-                    return try body(pg, served)
-                } catch var failure as PostgresFailure {
+                do { return try body(pg, served) } catch var failure as PostgresFailure {
                     // Whoever only reads may read again.
                     failure.isBeforeBegin = true
                     throw failure
@@ -141,19 +135,13 @@ final class ZoneConnections: Sendable {
                 [zone]
             )
             guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
-            let revision = ZoneRevision(
-                zone: zone,
-                epoch: rows[0].text(0),
-                revision: rows[0].integer(1) ?? 0
-            )
+            let revision = ZoneRevision(zone: zone, epoch: rows[0].text(0), revision: rows[0].integer(1) ?? 0)
             return (revision, rows[0].isTrue(2))
         }
     }
 
     /// Returns when the database answers.
-    func probe() async throws {
-        try await reading { pg, _ in _ = try pg.query("SELECT 1 FROM tidemark.zone LIMIT 1") }
-    }
+    func probe() async throws { try await reading { pg, _ in _ = try pg.query("SELECT 1 FROM tidemark.zone LIMIT 1") } }
 
     static let busy = TidemarkError(
         .unavailable,
@@ -169,13 +157,9 @@ final class ZoneConnections: Sendable {
         _ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result
     ) async throws -> Result {
         for _ in 0..<connectionsMax {
-            do {
-                return try await pool.run(body)
-            } catch let failure as PostgresFailure
+            do { return try await pool.run(body) } catch let failure as PostgresFailure
                 where failure.isBeforeBegin && failure.isDisconnected
-            {
-                continue
-            }
+            { continue }
         }
         return try await pool.run(body)
     }
@@ -187,9 +171,7 @@ final class ZoneConnections: Sendable {
         case .outside(let zone):
             guard announcements.isHeard(in: zone) else { return }
             Task { [weak self] in
-                do {
-                    try await self?.inTransaction(zone) { try $0.absorbOutsideChanges() }
-                } catch {
+                do { try await self?.inTransaction(zone) { try $0.absorbOutsideChanges() } } catch {
                     // Zones that are listened to are looked at again in a moment.
                     return
                 }
@@ -201,23 +183,18 @@ final class ZoneConnections: Sendable {
         TidemarkError(
             .unusableFile,
             "The database cannot be served: \(failure.message.trimmingCharacters(in: .whitespacesAndNewlines))",
-            fix:
-                "Check the address, that the server runs, and that the role may create schemas and tables."
+            fix: "Check the address, that the server runs, and that the role may create schemas and tables."
         )
     }
 
     private func typed<Result>(_ body: () async throws -> Result) async throws -> Result {
-        do {
-            return try await body()
-        } catch let failure as PostgresFailure {
+        do { return try await body() } catch let failure as PostgresFailure {
             logger.error(
                 "the database failed",
                 metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"]
             )
             throw failure.typed()
-        } catch is PostgresTransaction.Overtaken {
-            throw Self.busy
-        } catch let problem as UnsyncableSchema {
+        } catch is PostgresTransaction.Overtaken { throw Self.busy } catch let problem as UnsyncableSchema {
             throw FollowTables.unavailable(problem)
         }
     }
@@ -243,15 +220,11 @@ final class ZoneConnections: Sendable {
         _ body: (PostgresSchema, _ isPatient: Bool) throws -> Result
     ) throws -> Result {
         for _ in 1..<Self.attemptsMax {
-            do {
-                return try Self.insisting { try body(served, false) }
-            } catch is PostgresTransaction.TablesAltered {
-                do {
-                    try follow(pg)
-                } catch let failure as PostgresFailure where failure.isTransient {
-                    do {
-                        return try Self.insisting { try body(served, true) }
-                    } catch is PostgresTransaction.TablesAltered {
+            do { return try Self.insisting { try body(served, false) } } catch is PostgresTransaction.TablesAltered {
+                do { try follow(pg) } catch let failure as PostgresFailure where failure.isTransient {
+                    do { return try Self.insisting { try body(served, true) } } catch is PostgresTransaction
+                        .TablesAltered
+                    {
                         // Another node has followed meanwhile.
                         continue
                     }
@@ -285,22 +258,16 @@ final class ZoneConnections: Sendable {
     /// Begins anew what another program was in the way of.
     private static func insisting<Result>(_ body: () throws -> Result) throws -> Result {
         for _ in 1..<attemptsMax {
-            do {
-                return try body()
-            } catch is PostgresTransaction.Overtaken {
-                continue
-            } catch let failure as PostgresFailure where failure.isTransient {
-                continue
-            }
+            do { return try body() } catch is PostgresTransaction.Overtaken { continue } catch let failure
+                as PostgresFailure where failure.isTransient
+            { continue }
         }
         return try body()
     }
 
-    private static func transact<Result>(
-        _ pg: PostgresConnection,
-        _ db: Database,
-        _ body: () throws -> Result
-    ) throws -> Result {
+    private static func transact<Result>(_ pg: PostgresConnection, _ db: Database, _ body: () throws -> Result) throws
+        -> Result
+    {
         do {
             var result: Result?
             try db.inTransaction(.deferred) {

@@ -11,16 +11,9 @@ struct CaptureAdditions {
 
     /// The value that rows got in each new column, in canonical JSON: the one that PostgreSQL
     /// itself keeps for rows that are older than the column, else a literal default, else `null`.
-    func fills(of columns: [String], _ table: String, _ schema: SyncSchema) throws -> [String:
-        String]
-    {
+    func fills(of columns: [String], _ table: String, _ schema: SyncSchema) throws -> [String: String] {
         guard !columns.isEmpty, let known = schema.byName[table] else { return [:] }
-        let stored = try PostgresCatalog.table(
-            known,
-            namespace: record.namespace,
-            zoneColumn: record.zoneColumn,
-            pg
-        )
+        let stored = try PostgresCatalog.table(known, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)
         return try columns.reduce(into: [:]) { $0[$1] = try fill($1, stored) }
     }
 
@@ -37,9 +30,7 @@ struct CaptureAdditions {
             """
         )
         if !kept.isEmpty { return kept[0].text(0) }
-        guard let value = table.defaults[column], AdoptTables.isConstant(value) else {
-            return "null"
-        }
+        guard let value = table.defaults[column], AdoptTables.isConstant(value) else { return "null" }
         return try pg.rows("SELECT \(kind.json("(\(value))::\(type)"))")[0].text(0)
     }
 
@@ -53,17 +44,11 @@ struct CaptureAdditions {
             "\(table.kind($0).json(table.column($0, "t"))) <> \(SQLText.literal(fills[$0] ?? "null"))"
         }
         let before = columns.reduce(into: [:]) { $0[$1] = fills[$1] ?? "null" }
-        try capture(
-            table,
-            before: table.rowJSON("t", replacing: before),
-            where: differs.joined(separator: " OR ")
-        )
+        try capture(table, before: table.rowJSON("t", replacing: before), where: differs.joined(separator: " OR "))
     }
 
     /// Captures all rows of a table as created: it has only now become a synced one.
-    func create(_ table: PostgresTable) throws {
-        try capture(table, before: "NULL", where: "true")
-    }
+    func create(_ table: PostgresTable) throws { try capture(table, before: "NULL", where: "true") }
 
     private func capture(_ table: PostgresTable, before: String, where condition: String) throws {
         let zone = CaptureTriggers.zone(of: "t", table)
@@ -90,11 +75,7 @@ struct CaptureAdditions {
     // MARK: What is captured already
 
     /// Gives rows that were captured before the column was there what they have in it.
-    private func fillCaptured(
-        _ columns: [String],
-        _ fills: [String: String],
-        of table: PostgresTable
-    ) throws {
+    private func fillCaptured(_ columns: [String], _ fills: [String: String], of table: PostgresTable) throws {
         let members = columns.map { "\(ChangeSetJSON.quote($0)):\(fills[$0] ?? "null")" }
         let text = SQLText.literal(members.joined(separator: ",") + "}")
         let filled = { (image: String) in
@@ -136,9 +117,6 @@ struct CaptureAdditions {
     /// Forgets what is captured of tables that are gone, or whose rows nobody can vouch for.
     func forget(_ tables: [String]) throws {
         guard !tables.isEmpty else { return }
-        try pg.query(
-            "DELETE FROM tidemark.capture WHERE tbl = ANY ($1::text[])",
-            [PostgresArray.quoted(tables)]
-        )
+        try pg.query("DELETE FROM tidemark.capture WHERE tbl = ANY ($1::text[])", [PostgresArray.quoted(tables)])
     }
 }

@@ -26,9 +26,7 @@ struct FollowTables {
     /// `given` are tables in SQLite's words whose text devices shall get, where it says what the
     /// tables are.
     func run(given: SyncSchema? = nil) throws -> PostgresSchema {
-        guard let record = try ServedRecord.load(pg) else {
-            throw OpenDatabase.nothingToServe
-        }
+        guard let record = try ServedRecord.load(pg) else { throw OpenDatabase.nothingToServe }
         var state = try look(record)
         if state.isFollowed { return try PostgresSchema(record, at: state.position, pg) }
         try lockZones()
@@ -40,10 +38,7 @@ struct FollowTables {
             if state.position == locked.position { break }
         }
         let followed = try follow(state, given)
-        let position = CataloguePosition(
-            version: followed.version,
-            fingerprint: state.position.fingerprint
-        )
+        let position = CataloguePosition(version: followed.version, fingerprint: state.position.fingerprint)
         return try PostgresSchema(followed, at: position, pg)
     }
 
@@ -72,13 +67,10 @@ struct FollowTables {
         let unseen: Set<String>
 
         var new: [String] { actual.tables.map(\.name).filter { record.schema.byName[$0] == nil } }
-        var gone: [String] {
-            record.schema.tables.map(\.name).filter { actual.byName[$0] == nil }.sorted()
-        }
+        var gone: [String] { record.schema.tables.map(\.name).filter { actual.byName[$0] == nil }.sorted() }
 
         var isFollowed: Bool {
-            new.isEmpty && gone.isEmpty && unseen.isEmpty && differences.isEmpty
-                && catalogue == record.catalogue
+            new.isEmpty && gone.isEmpty && unseen.isEmpty && differences.isEmpty && catalogue == record.catalogue
                 && record.schema.tables.allSatisfy { known in
                     actual.byName[known.name].map { Self.saysTheSame(known, $0) } ?? false
                 }
@@ -86,11 +78,8 @@ struct FollowTables {
 
         /// Whether what devices are told of keys, references and unique values is still true.
         private static func saysTheSame(_ known: SyncedTable, _ actual: SyncedTable) -> Bool {
-            let required = { (table: SyncedTable) in
-                Set(table.valueColumns.filter(\.isNotNull).map(\.name))
-            }
-            return required(known) == required(actual)
-                && Set(known.references) == Set(actual.references)
+            let required = { (table: SyncedTable) in Set(table.valueColumns.filter(\.isNotNull).map(\.name)) }
+            return required(known) == required(actual) && Set(known.references) == Set(actual.references)
                 && Set(known.uniques) == Set(actual.uniques)
         }
 
@@ -113,14 +102,10 @@ struct FollowTables {
                 zoneColumn: record.zoneColumn,
                 follow.pg
             )
-            unseen = Set(
-                try follow.pg.query("SELECT DISTINCT tbl FROM tidemark.unseen").map { $0.text(0) }
-            )
+            unseen = Set(try follow.pg.query("SELECT DISTINCT tbl FROM tidemark.unseen").map { $0.text(0) })
             var differences: [String: TableDifference] = [:]
             for known in record.schema.tables {
-                guard let table = actual.byName[known.name], let now = catalogue[known.name] else {
-                    continue
-                }
+                guard let table = actual.byName[known.name], let now = catalogue[known.name] else { continue }
                 var difference = TableDifference(
                     known: known,
                     before: record.catalogue[known.name],
@@ -183,9 +168,7 @@ struct FollowTables {
     // MARK: Locks
 
     /// Waits until no request is in the middle of something: whoever begins next sees what is new.
-    private func lockZones() throws {
-        try pg.query("SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE")
-    }
+    private func lockZones() throws { try pg.query("SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE") }
 
     /// Waits until whoever writes rows that the old triggers capture has ended.
     private func lock(_ state: State) throws {
@@ -217,11 +200,7 @@ struct FollowTables {
         let back = Set(state.new).intersection(history.droppedTables)
         for table in state.new { history.takeNew(table) }
         for table in state.gone { history.takeGone(table) }
-        record.schema = SyncSchema(
-            tables: tables,
-            policies: record.schema.policies,
-            history: history
-        )
+        record.schema = SyncSchema(tables: tables, policies: record.schema.policies, history: history)
         try state.adoption.deferReferences(of: Set(tables.map(\.name)))
         try install(state, record)
         let rebuilt = state.differences.filter(\.value.isRebuilt).map(\.key).sorted()
@@ -253,12 +232,7 @@ struct FollowTables {
     }
 
     private func stored(_ table: SyncedTable, _ record: ServedRecord) throws -> PostgresTable {
-        try PostgresCatalog.table(
-            table,
-            namespace: record.namespace,
-            zoneColumn: record.zoneColumn,
-            pg
-        )
+        try PostgresCatalog.table(table, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)
     }
 
     /// Makes the triggers of new and of rebuilt tables, and the functions of those that changed.
@@ -268,10 +242,7 @@ struct FollowTables {
             guard isNew || state.differences[table.name] != nil else { continue }
             let stored = try stored(table, record)
             let hasTriggers = state.catalogue[table.name]?.isCaptured == true
-            try pg.execute(
-                isNew || !hasTriggers
-                    ? CaptureTriggers.install(stored) : CaptureTriggers.function(stored)
-            )
+            try pg.execute(isNew || !hasTriggers ? CaptureTriggers.install(stored) : CaptureTriggers.function(stored))
         }
         for table in state.gone { try pg.execute(CaptureTriggers.forget(table)) }
     }

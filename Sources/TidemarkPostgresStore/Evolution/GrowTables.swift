@@ -53,11 +53,7 @@ struct GrowTables {
         let creation = creation([table])
         let checks = CheckText.expressions(in: record.schema.byName[table.name]?.sql ?? "").count
         for stored in try creation.tables() {
-            let statements = try creation.additions(
-                of: added(table),
-                to: stored,
-                checks: checks
-            )
+            let statements = try creation.additions(of: added(table), to: stored, checks: checks)
             for statement in statements { try pg.execute(statement) }
         }
     }
@@ -78,11 +74,11 @@ struct GrowTables {
     // MARK: What cannot be followed
 
     private func refuseDifferences() throws {
-        let problems =
-            record.schema.tables.flatMap { known in
-                wanted.byName[known.name].map { differences(known, $0) }
-                    ?? ["the database has the table \(known.name), and the schema has not"]
-            }
+        let problems = record.schema.tables.flatMap { known in
+            wanted.byName[known.name].map { differences(known, $0) } ?? [
+                "the database has the table \(known.name), and the schema has not"
+            ]
+        }
         guard !problems.isEmpty else { return }
         throw TidemarkError(
             .schemaMismatch,
@@ -96,9 +92,7 @@ struct GrowTables {
 
     private func differences(_ known: SyncedTable, _ given: SyncedTable) -> [String] {
         guard known.key == given.key, known.keyKind == given.keyKind else {
-            return [
-                "the key of \(known.name) is \(words(known)) in the database and \(words(given)) in the schema"
-            ]
+            return ["the key of \(known.name) is \(words(known)) in the database and \(words(given)) in the schema"]
         }
         let columns = Dictionary(uniqueKeysWithValues: given.columns.map { ($0.name, $0) })
         let old = known.columns.flatMap { column -> [String] in
@@ -109,15 +103,11 @@ struct GrowTables {
             if column.affinity != mine.affinity {
                 return ["\(name) is \(column.type) in the database and \(mine.type) in the schema"]
             }
-            guard !known.key.contains(column.name), column.isNotNull != mine.isNotNull else {
-                return []
-            }
+            guard !known.key.contains(column.name), column.isNotNull != mine.isNotNull else { return [] }
             let there = column.isNotNull ? "NOT NULL" : "not NOT NULL"
             return ["\(name) is \(there) in the database, and the other way round in the schema"]
         }
-        let new = given.columns.filter {
-            $0.isNotNull && $0.defaultSQL == nil && added(given).contains($0.name)
-        }.map {
+        let new = given.columns.filter { $0.isNotNull && $0.defaultSQL == nil && added(given).contains($0.name) }.map {
             "\(known.name).\($0.name) is NOT NULL without a default in the schema, and the rows of the database have no value"
         }
         return old + new + constraints(known, given)
@@ -128,17 +118,11 @@ struct GrowTables {
         let uniques = Set(given.uniques.filter { names.isSuperset(of: $0) })
         let references = Set(given.references.filter { names.isSuperset(of: $0.columns) })
         var problems: [String] = []
-        if uniques != Set(known.uniques) {
-            problems.append("\(known.name) has other unique columns in the database")
-        }
-        if references != Set(known.references) {
-            problems.append("\(known.name) has other references in the database")
-        }
+        if uniques != Set(known.uniques) { problems.append("\(known.name) has other unique columns in the database") }
+        if references != Set(known.references) { problems.append("\(known.name) has other references in the database") }
         let checks = CheckText.expressions(in: known.sql)
         if !added(given).isEmpty, !CheckText.expressions(in: given.sql).starts(with: checks) {
-            problems.append(
-                "\(known.name) has other CHECK constraints in the database, or new ones between them"
-            )
+            problems.append("\(known.name) has other CHECK constraints in the database, or new ones between them")
         }
         return problems
     }

@@ -22,12 +22,7 @@ struct TableDifference: Hashable, Sendable {
     var isRebuilt = false
 
     /// Compares a known table with the catalogue, `actual` being what that means.
-    init(
-        known: SyncedTable,
-        before: CatalogueTable?,
-        now: CatalogueTable,
-        actual: SyncedTable
-    ) {
+    init(known: SyncedTable, before: CatalogueTable?, now: CatalogueTable, actual: SyncedTable) {
         let names = Set(known.columns.map(\.name))
         let present = Set(now.columns.keys)
         isRebuilt = !now.isCaptured || before == nil
@@ -55,9 +50,7 @@ struct TableDifference: Hashable, Sendable {
             let new = replaced.union(added)
             added = actual.columns.map(\.name).filter { new.contains($0) }
         }
-        let key = known.key.map { column in
-            renamed.first { $0.old == column }?.new ?? column
-        }
+        let key = known.key.map { column in renamed.first { $0.old == column }?.new ?? column }
         if key != actual.key { isRebuilt = true }
         for (name, column) in before.columns {
             guard let type = now.columns[name]?.type, names.contains(name) else { continue }
@@ -66,9 +59,7 @@ struct TableDifference: Hashable, Sendable {
         // Rows have another text for a renamed label, and nobody has written them.
         for column in now.columns.values where before.number == now.number {
             let former = before.columns.values.first { $0.number == column.number }?.labels ?? [:]
-            if former.contains(where: { id, label in column.labels?[id] ?? label != label }) {
-                isRebuilt = true
-            }
+            if former.contains(where: { id, label in column.labels?[id] ?? label != label }) { isRebuilt = true }
         }
     }
 
@@ -133,9 +124,7 @@ extension SchemaHistory {
         renames[table]?[column] = nil
         dropped[table]?.removeAll { $0 == column }
         guard !keepingNames else { return }
-        for (former, now) in renames[table, default: [:]] where now == column {
-            renames[table]?[former] = nil
-        }
+        for (former, now) in renames[table, default: [:]] where now == column { renames[table]?[former] = nil }
     }
 
     private mutating func prune(_ table: String) {

@@ -34,23 +34,19 @@ struct TableText {
         let kind = { (type: String) in DeclaredType(type)?.kind }
         let columns = Dictionary(uniqueKeysWithValues: table.columns.map { ($0.name, $0) })
         let sameColumns = actual.columns.allSatisfy { column in
-            guard let mine = columns[column.name], kind(mine.type) == kind(column.type),
-                isTrue(mine, to: table.name)
+            guard let mine = columns[column.name], kind(mine.type) == kind(column.type), isTrue(mine, to: table.name)
             else { return false }
             return actual.key.contains(column.name) || mine.isNotNull == column.isNotNull
         }
-        return sameColumns && table.columns.count == actual.columns.count
-            && table.key == actual.key && table.keyKind == expectedKind(table, actual)
-            && Set(table.references) == Set(actual.references)
+        return sameColumns && table.columns.count == actual.columns.count && table.key == actual.key
+            && table.keyKind == expectedKind(table, actual) && Set(table.references) == Set(actual.references)
             && Set(table.uniques) == Set(actual.uniques)
     }
 
     /// Devices that hold a column do not see its type change.
     private func isTrue(_ column: SyncedTable.Column, to table: String) -> Bool {
         let before = known.byName[table]?.columns.first { $0.name == column.name }
-        guard let before, DeclaredType(before.type)?.kind == DeclaredType(column.type)?.kind else {
-            return true
-        }
+        guard let before, DeclaredType(before.type)?.kind == DeclaredType(column.type)?.kind else { return true }
         return before.affinity == column.affinity
     }
 
@@ -64,38 +60,27 @@ struct TableText {
 
     // MARK: The same in SQLite
 
-    private func alteredTables(_ differences: [String: TableDifference]) throws -> [String:
-        SyncedTable]
-    {
+    private func alteredTables(_ differences: [String: TableDifference]) throws -> [String: SyncedTable] {
         let scratch = try DatabaseQueue()
         return try scratch.writeWithoutTransaction { db in
             for table in known.tables {
                 for statement in [table.sql] + table.indexSQL { try db.execute(sql: statement) }
             }
             for (name, difference) in differences.sorted(by: { $0.key < $1.key }) {
-                guard let before = known.byName[name], let now = actual.byName[name] else {
-                    continue
-                }
+                guard let before = known.byName[name], let now = actual.byName[name] else { continue }
                 for statement in Self.statements(difference, before, now) {
-                    do {
-                        try db.execute(sql: statement)
-                    } catch {
+                    do { try db.execute(sql: statement) } catch {
                         // What SQLite cannot alter is made from the catalogue.
                         break
                     }
                 }
             }
-            return Dictionary(
-                uniqueKeysWithValues: try SchemaIntrospection(db).tables.map { ($0.name, $0) }
-            )
+            return Dictionary(uniqueKeysWithValues: try SchemaIntrospection(db).tables.map { ($0.name, $0) })
         }
     }
 
-    private static func statements(
-        _ difference: TableDifference,
-        _ before: SyncedTable,
-        _ now: SyncedTable
-    ) -> [String] {
+    private static func statements(_ difference: TableDifference, _ before: SyncedTable, _ now: SyncedTable) -> [String]
+    {
         let alter = "ALTER TABLE \(SQLText.name(now.name))"
         let renames = difference.renamed.map {
             "\(alter) RENAME COLUMN \(SQLText.name($0.old)) TO \(SQLText.name($0.new))"
@@ -106,8 +91,7 @@ struct TableText {
         }
         let uniques = now.uniques.filter { !before.uniques.contains($0) }.map { columns in
             let name = SQLText.name(([now.name] + columns).joined(separator: "_"))
-            return
-                "CREATE UNIQUE INDEX \(name) ON \(SQLText.name(now.name)) (\(SQLText.names(columns)))"
+            return "CREATE UNIQUE INDEX \(name) ON \(SQLText.name(now.name)) (\(SQLText.names(columns)))"
         }
         return renames + drops + additions + uniques
     }

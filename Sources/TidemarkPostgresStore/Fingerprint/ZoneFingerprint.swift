@@ -15,15 +15,10 @@ extension PostgresTransaction {
         return computed
     }
 
-    func recomputeFingerprint() throws {
-        try keepFingerprint(try computeFingerprint(), at: state.revision)
-    }
+    func recomputeFingerprint() throws { try keepFingerprint(try computeFingerprint(), at: state.revision) }
 
     /// Notes the fingerprint of a new revision, by what the commit changed.
-    func carryFingerprint(
-        to revision: Int64,
-        adding change: @autoclosure () throws -> Fingerprint
-    ) throws {
+    func carryFingerprint(to revision: Int64, adding change: @autoclosure () throws -> Fingerprint) throws {
         guard let previous = try keptFingerprint(at: revision - 1) else { return }
         try keepFingerprint(previous + change(), at: revision)
     }
@@ -31,9 +26,7 @@ extension PostgresTransaction {
     /// The fingerprint of all rows.
     ///
     /// - Throws: ``Overtaken`` when rows are there that no revision has yet.
-    func computeFingerprint() throws -> Fingerprint {
-        try pg.scanning { try sumOfRows() }
-    }
+    func computeFingerprint() throws -> Fingerprint { try pg.scanning { try sumOfRows() } }
 
     private func sumOfRows() throws -> Fingerprint {
         var sum = Fingerprint.none

@@ -19,10 +19,7 @@ extension PostgresTransaction {
         ).map { $0.text(0) }
         for xid in transactions {
             try absorb(xid)
-            try pg.query(
-                "DELETE FROM tidemark.outside WHERE zone = $1 AND xid = $2::xid8",
-                [zoneName, xid]
-            )
+            try pg.query("DELETE FROM tidemark.outside WHERE zone = $1 AND xid = $2::xid8", [zoneName, xid])
         }
     }
 
@@ -31,11 +28,7 @@ extension PostgresTransaction {
         try refuseUnfitKeys()
         let revision = nextRevision()
         var clock = HybridClock(last: state.time)
-        try logReduced(
-            id: nil,
-            stamp: Stamp(time: clock.next(at: now)),
-            revision: revision
-        )
+        try logReduced(id: nil, stamp: Stamp(time: clock.next(at: now)), revision: revision)
     }
 
     /// Keys that no device can name: ids that stand for records not yet synced.

@@ -6,9 +6,7 @@ import TidemarkSQLite
 /// those stay that set a column last or made the record anew, and of verdicts the map of ids and
 /// what was overruled.
 extension PostgresTransaction {
-    func compact(to horizon: Int64) throws {
-        try pg.scanning { try compactLog(to: horizon) }
-    }
+    func compact(to horizon: Int64) throws { try pg.scanning { try compactLog(to: horizon) } }
 
     /// Takes away a log whose entry of a revision is damaged, up to that.
     func forgetLog(through revision: Int64) throws {
@@ -56,9 +54,7 @@ extension PostgresTransaction {
     }
 
     private func mergeEntries(_ range: [String?]) throws {
-        let integerTables = PostgresArray.quoted(
-            schema.tables.filter { $0.keyKind == .integer }.map(\.name)
-        )
+        let integerTables = PostgresArray.quoted(schema.tables.filter { $0.keyKind == .integer }.map(\.name))
         // A record that was there before, went and came again stays one that was created anew. That
         // the server has made one under an id of its own is nothing that anybody can have missed.
         try pg.query(

@@ -6,11 +6,7 @@ import TidemarkStore
 
 /// The log: what a commit changed, as JSON ready to send.
 extension PostgresTransaction {
-    func log(
-        _ envelope: SyncRequest.Envelope,
-        revision: Int64,
-        stamp: Stamp
-    ) throws -> LoggedChangeSet {
+    func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> LoggedChangeSet {
         var answer = answerEnvelope(envelope.id, revision, stamp)
         answer.overruled = try takeOverruled(revision: revision, author: stamp.device)
         _ = try reduce(.own)
@@ -20,11 +16,7 @@ extension PostgresTransaction {
         return logged
     }
 
-    func authorsCopy(
-        _ envelope: SyncRequest.Envelope,
-        revision: Int64,
-        stamp: Stamp
-    ) throws -> String {
+    func authorsCopy(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String {
         try staged.renderReduced(
             answerEnvelope(envelope.id, revision, stamp),
             revision: revision,
@@ -65,16 +57,10 @@ extension PostgresTransaction {
             SELECT $1, tbl, max(key::bigint) + 1 FROM entry WHERE tbl = ANY ($8::text[]) GROUP BY tbl
             ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(i.next, excluded.next)
             """,
-            [
-                zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", end, entries,
-                integerTables,
-            ]
+            [zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", end, entries, integerTables]
         )
         change(time: max(state.time, stamp.time))
-        try carryFingerprint(
-            to: revision,
-            adding: RowFingerprints(db, schema: schema).reducedImages()
-        )
+        try carryFingerprint(to: revision, adding: RowFingerprints(db, schema: schema).reducedImages())
     }
 
     /// How much of a long text goes to the database at a time, in bytes.
@@ -118,9 +104,7 @@ extension PostgresTransaction {
     }
 
     /// The tables whose ids the server gives, as PostgreSQL reads them.
-    var integerTables: String {
-        PostgresArray.quoted(schema.tables.filter { $0.keyKind == .integer }.map(\.name))
-    }
+    var integerTables: String { PostgresArray.quoted(schema.tables.filter { $0.keyKind == .integer }.map(\.name)) }
 
     func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool {
         try pg.query(
@@ -133,9 +117,7 @@ extension PostgresTransaction {
     }
 
     func catchUp(_ missed: MissedRevisions) throws -> CatchUp {
-        guard missed.after < missed.through else {
-            return CatchUp(bodies: [], revision: missed.after, hasMore: false)
-        }
+        guard missed.after < missed.through else { return CatchUp(bodies: [], revision: missed.after, hasMore: false) }
         // One more than asked for tells whether there is more; the sum of the lengths stops
         // earlier, and the text that is too much stays where it is.
         let rows = try pg.query(
@@ -156,8 +138,8 @@ extension PostgresTransaction {
             ) AS b WHERE bytes - octet_length(body) <= $6::bigint ORDER BY revision
             """,
             [
-                zoneName, "\(missed.after)", "\(missed.through)", missed.device,
-                "\(missed.limit + 1)", "\(missed.bytesMax)", "\(missed.bringsFirst)",
+                zoneName, "\(missed.after)", "\(missed.through)", missed.device, "\(missed.limit + 1)",
+                "\(missed.bytesMax)", "\(missed.bringsFirst)",
             ]
         )
         var bodies = [String]()
@@ -167,9 +149,7 @@ extension PostgresTransaction {
             guard bodies.isEmpty && missed.bringsFirst || fits else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
-            guard row.integer(0) == reached + 1, Self.isAuthentic(row) else {
-                throw DamagedLog(revision: reached + 1)
-            }
+            guard row.integer(0) == reached + 1, Self.isAuthentic(row) else { throw DamagedLog(revision: reached + 1) }
             let copy = AuthorsCopy(whole: row[2], ids: row[3], logged: row[4])
             bodies.append(try copy.render())
             reached += 1
@@ -185,11 +165,6 @@ extension PostgresTransaction {
     private static func isAuthentic(_ row: PostgresRows.Row) -> Bool {
         guard let body = row[4], let previous = row[7] else { return row[4]?.isEmpty == false }
         return row.text(6)
-            == RecentChangeSet.chain(
-                after: previous,
-                revision: row.integer(0) ?? 0,
-                device: row[5],
-                body: body
-            )
+            == RecentChangeSet.chain(after: previous, revision: row.integer(0) ?? 0, device: row[5], body: body)
     }
 }

@@ -53,11 +53,7 @@ extension ZoneConnections {
 
     /// Consecutive change sets that end with the last of a range, oldest first; of the first
     /// revision, which devices are at, at least what it was.
-    func recent(
-        _ zone: String,
-        _ range: ClosedRange<Int64>,
-        bytesMax: Int
-    ) async throws -> [RecentChangeSet] {
+    func recent(_ zone: String, _ range: ClosedRange<Int64>, bytesMax: Int) async throws -> [RecentChangeSet] {
         try await reading { pg, served in
             let rows = try pg.query(
                 """
@@ -70,10 +66,7 @@ extension ZoneConnections {
                     ON f.zone = $1 AND f.revision = b.revision AND f.shape = $5
                 WHERE b.bytes <= $4::bigint ORDER BY b.revision DESC
                 """,
-                [
-                    zone, "\(range.lowerBound)", "\(range.upperBound)", "\(bytesMax)",
-                    served.shape,
-                ]
+                [zone, "\(range.lowerBound)", "\(range.upperBound)", "\(bytesMax)", served.shape]
             )
             let sets = rows.map { row in
                 RecentChangeSet(
@@ -86,21 +79,16 @@ extension ZoneConnections {
             }
             // Compaction has taken older bodies away.
             var run = Array(sets.prefix { $0.hasBody })
-            if run.count == range.count - 1 {
-                run.append(try Self.start(range.lowerBound, of: zone, served, pg))
-            }
+            if run.count == range.count - 1 { run.append(try Self.start(range.lowerBound, of: zone, served, pg)) }
             return run.reversed()
         }
     }
 
     /// A revision of which there is no change set: the rows were there before, or compaction has
     /// taken it away.
-    private static func start(
-        _ revision: Int64,
-        of zone: String,
-        _ served: PostgresSchema,
-        _ pg: PostgresConnection
-    ) throws -> RecentChangeSet {
+    private static func start(_ revision: Int64, of zone: String, _ served: PostgresSchema, _ pg: PostgresConnection)
+        throws -> RecentChangeSet
+    {
         let row = try pg.query(
             """
             SELECT
@@ -111,10 +99,6 @@ extension ZoneConnections {
             """,
             [zone, "\(revision)", ContentHash.of(served.schema.shape)]
         )[0]
-        return RecentChangeSet(
-            startingAt: revision,
-            fingerprint: row[1].flatMap(Fingerprint.init(hex:)),
-            chain: row[0]
-        )
+        return RecentChangeSet(startingAt: revision, fingerprint: row[1].flatMap(Fingerprint.init(hex:)), chain: row[0])
     }
 }

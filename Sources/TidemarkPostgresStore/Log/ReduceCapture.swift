@@ -74,9 +74,7 @@ extension PostgresTransaction {
                         WHERE m.zone = $1 AND m.xid = pg_current_xact_id()))
                     FROM tidemark.capture AS o WHERE o.zone = $1 AND o.xid <> pg_current_xact_id())
                 """
-            } else {
-                "false"
-            }
+            } else { "false" }
         return """
             \(reducedSQL(author.sql))
             SELECT NULL, \(overtaken)

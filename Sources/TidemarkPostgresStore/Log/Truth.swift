@@ -9,15 +9,10 @@ import TidemarkStore
 /// Every record that the change set touched comes as it is now; with a refused deletion the records
 /// that refer to it, and those that refer to them; with a refused unique value its holder.
 extension PostgresTransaction {
-    func refuse(
-        _ envelope: SyncRequest.Envelope,
-        device: String?,
-        reasons: [ConflictReason],
-        relatedMax: Int
-    ) throws -> String {
-        let reasons = try staged.beginTruth(envelope.ord, reasons) {
-            try holders($0, $1, envelope.ord)
-        }
+    func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int) throws
+        -> String
+    {
+        let reasons = try staged.beginTruth(envelope.ord, reasons) { try holders($0, $1, envelope.ord) }
         try addChildren(relatedMax)
         try noteTruth()
         let body = try staged.renderTruth(AnswerEnvelope(id: envelope.id, reasons: reasons))
@@ -76,10 +71,7 @@ extension PostgresTransaction {
                     added += try addChildren(child, reference, of: parent, relatedMax)
                 }
             }
-            let total =
-                try Int.fetchOne(
-                    db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_truth")
-                ) ?? 0
+            let total = try Int.fetchOne(db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_truth")) ?? 0
             if total > relatedMax { return }
         }
     }
@@ -90,8 +82,7 @@ extension PostgresTransaction {
         of parent: PostgresTable,
         _ relatedMax: Int
     ) throws -> Int {
-        guard let child = table(child.name),
-            let keys = try truthKeys(follows: true).first(where: { $0.0 == parent })?.1
+        guard let child = table(child.name), let keys = try truthKeys(follows: true).first(where: { $0.0 == parent })?.1
         else { return 0 }
         let match = zip(reference.columns, reference.parentColumns).map {
             "\(child.column($0, "c")) = \(parent.column($1, "p"))"
@@ -133,15 +124,8 @@ extension PostgresTransaction {
     }
 
     /// A record that the same change set deletes, or gives other values, holds nothing.
-    private func withoutLeaving(
-        _ keys: [String],
-        _ table: String,
-        _ columns: [String],
-        _ ord: Int
-    ) throws -> [String] {
-        let list = { (texts: [String]) in
-            "[" + texts.map(ChangeSetJSON.quote).joined(separator: ",") + "]"
-        }
+    private func withoutLeaving(_ keys: [String], _ table: String, _ columns: [String], _ ord: Int) throws -> [String] {
+        let list = { (texts: [String]) in "[" + texts.map(ChangeSetJSON.quote).joined(separator: ",") + "]" }
         return try String.fetchAll(
             db.cachedStatement(
                 sql: """

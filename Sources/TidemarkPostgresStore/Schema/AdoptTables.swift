@@ -47,12 +47,8 @@ struct AdoptTables {
             ORDER BY c.relname
             """,
             [namespace]
-        ).map {
-            (
-                name: $0.text(0), isPartitioned: $0.isTrue(1), isOwned: $0.isTrue(2),
-                isReplica: $0.isTrue(3)
-            )
-        }.filter { !excluding.contains($0.name) }
+        ).map { (name: $0.text(0), isPartitioned: $0.isTrue(1), isOwned: $0.isTrue(2), isReplica: $0.isTrue(3)) }.filter
+        { !excluding.contains($0.name) }
         let (unfit, unseen) = try (unfitColumns(), unseenWrites())
         var (keys, problems) = ([(name: String, key: [String])](), [SchemaProblem]())
         for (name, isPartitioned, isOwned, isReplica) in tables {
@@ -74,9 +70,7 @@ struct AdoptTables {
             }
         }
         let names = Set(keys.map(\.name))
-        let found = try keys.map {
-            Found(name: $0.name, statement: try statement($0.name, key: $0.key, among: names))
-        }
+        let found = try keys.map { Found(name: $0.name, statement: try statement($0.name, key: $0.key, among: names)) }
         return (found, problems)
     }
 
@@ -92,17 +86,13 @@ struct AdoptTables {
             [namespace]
         ).map { ($0.text(0), $0.text(1)) }
         for (table, name) in constraints where tables.contains(table) {
-            try pg.execute(
-                "ALTER TABLE \(regclass(table)) ALTER CONSTRAINT \(name) DEFERRABLE INITIALLY IMMEDIATE"
-            )
+            try pg.execute("ALTER TABLE \(regclass(table)) ALTER CONSTRAINT \(name) DEFERRABLE INITIALLY IMMEDIATE")
         }
     }
 
     // MARK: One table
 
-    private func regclass(_ table: String) -> String {
-        "\(SQLText.name(namespace)).\(SQLText.name(table))"
-    }
+    private func regclass(_ table: String) -> String { "\(SQLText.name(namespace)).\(SQLText.name(table))" }
 
     private func key(of table: String) throws -> [String] {
         try pg.query(
@@ -116,13 +106,9 @@ struct AdoptTables {
         ).map { $0.text(0) }
     }
 
-    func withoutZone(_ columns: [String]) -> [String] {
-        columns.filter { $0 != zoneColumn }
-    }
+    func withoutZone(_ columns: [String]) -> [String] { columns.filter { $0 != zoneColumn } }
 
-    private func statement(_ table: String, key: [String], among tables: Set<String>) throws
-        -> String
-    {
+    private func statement(_ table: String, key: [String], among tables: Set<String>) throws -> String {
         let parts =
             try columns(of: table, key) + keyPart(table, key) + uniques(of: table)
             + references(of: table, among: tables)
@@ -148,9 +134,7 @@ struct AdoptTables {
                 return "\(SQLText.name(row.text(0))) \(type) PRIMARY KEY"
             }
             if row.isTrue(2) { column += " NOT NULL" }
-            if let value = try row[3].flatMap({ try standard($0, type: row.text(1)) }) {
-                column += " DEFAULT \(value)"
-            }
+            if let value = try row[3].flatMap({ try standard($0, type: row.text(1)) }) { column += " DEFAULT \(value)" }
             return column
         }
     }
@@ -202,8 +186,7 @@ struct AdoptTables {
         )
         return rows.map { $0 }.filter { tables.contains($0.text(0)) }.map { row in
             let (own, other) = (columns(row.text(2)), columns(row.text(3)))
-            let action =
-                ["r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"][row.text(1)]
+            let action = ["r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"][row.text(1)]
             return """
                 FOREIGN KEY (\(SQLText.names(own))) REFERENCES \(SQLText.name(row.text(0))) \
                 (\(SQLText.names(other)))\(action.map { " ON DELETE \($0)" } ?? "")
@@ -211,9 +194,7 @@ struct AdoptTables {
         }
     }
 
-    private func columns(_ list: String) -> [String] {
-        withoutZone(list.split(separator: "\n").map(String.init))
-    }
+    private func columns(_ list: String) -> [String] { withoutZone(list.split(separator: "\n").map(String.init)) }
 
     // MARK: Defaults
 
@@ -228,10 +209,8 @@ struct AdoptTables {
             let text = try pg.rows("SELECT (\(value))::text")[0].text(0)
             if kind == .boolean { return text == "true" ? "1" : "0" }
             return Double(text)?.isFinite == true ? text : nil
-        case .bytes:
-            return try pg.text("SELECT 'X''' || encode(\(value), 'hex') || ''''")
-        case .text, .mixed:
-            return try pg.text("SELECT \(value)::text").map(SQLText.literal)
+        case .bytes: return try pg.text("SELECT 'X''' || encode(\(value), 'hex') || ''''")
+        case .text, .mixed: return try pg.text("SELECT \(value)::text").map(SQLText.literal)
         }
     }
 
@@ -250,9 +229,7 @@ struct AdoptTables {
             /(?:-?[0-9.]+(?:e[+\-]?[0-9]+)?|true|false|'(?:[^']|'')*')(?:::[\w "\.]+(?:\([0-9, ]+\))?(?:\[\])*)?/
         let inBrackets = /\((.*)\)(?:::[\w "\.]+(?:\([0-9, ]+\))?(?:\[\])*)?/
         if expression.wholeMatch(of: value) != nil { return true }
-        if let inner = expression.wholeMatch(of: inBrackets), inner.1.wholeMatch(of: value) != nil {
-            return true
-        }
+        if let inner = expression.wholeMatch(of: inBrackets), inner.1.wholeMatch(of: value) != nil { return true }
         guard let array = expression.wholeMatch(of: /ARRAY\[(.*)\]/) else { return false }
         return array.1.split(separator: ", ").allSatisfy { isConstant(String($0)) }
     }

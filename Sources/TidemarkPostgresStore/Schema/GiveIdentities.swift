@@ -16,15 +16,12 @@ extension OpenDatabase {
     /// - Returns: Whether the database was made ready by an earlier version.
     func giveIdentities() throws -> Bool {
         try pg.execute(Bookkeeping.sinceIdentities)
-        guard try pg.text("SELECT has_identities FROM tidemark.served") == "f",
-            let record = try ServedRecord.load(pg)
+        guard try pg.text("SELECT has_identities FROM tidemark.served") == "f", let record = try ServedRecord.load(pg)
         else { return false }
         let outer = try pg.text("SHOW lock_timeout") ?? "0"
         try pg.execute("SAVEPOINT identities; SET LOCAL lock_timeout = \(Self.patience)")
         do {
-            for table in record.schema.tables where table.keyKind == .integer {
-                try giveIdentity(to: table, record)
-            }
+            for table in record.schema.tables where table.keyKind == .integer { try giveIdentity(to: table, record) }
             try pg.execute(
                 """
                 UPDATE tidemark.served SET has_identities = true;
@@ -85,16 +82,12 @@ extension OpenDatabase {
     ///
     /// A database that is served so already goes on, with a line in the log.
     func checkSearchPath(isNew: Bool) throws {
-        guard
-            try pg.query("SELECT 'tidemark' = ANY (current_schemas(false))")[0].isTrue(0)
-        else { return }
+        guard try pg.query("SELECT 'tidemark' = ANY (current_schemas(false))")[0].isTrue(0) else { return }
         let role = try pg.text("SELECT quote_ident(current_user)") ?? "tidemark"
         let reason = "For the role \(role) bare names of tables mean those in the schema tidemark."
         let cure =
             "Use a role of another name, or ALTER ROLE \(role) SET search_path = \(SQLText.name(options.namespace))."
-        guard isNew else {
-            return options.logger.warning("\(reason)", metadata: ["cure": "\(cure)"])
-        }
+        guard isNew else { return options.logger.warning("\(reason)", metadata: ["cure": "\(cure)"]) }
         throw TidemarkError(.unusableFile, reason, fix: cure)
     }
 }

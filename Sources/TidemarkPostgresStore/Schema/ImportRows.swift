@@ -73,9 +73,9 @@ struct ImportRows {
     /// Fetches a batch of rows; where one has a value that its column cannot hold, the statement
     /// fails without saying which, and then it is looked for.
     private func fetch(_ sql: String, _ table: PostgresTable) throws -> Row? {
-        do {
-            return try Row.fetchOne(db, sql: sql)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+        do { return try Row.fetchOne(db, sql: sql) } catch let error as DatabaseError
+            where error.resultCode == .SQLITE_ERROR
+        {
             for column in table.table.columns.map(\.name) { try refuseMisfit(column, table) }
             throw error
         }
@@ -93,9 +93,6 @@ struct ImportRows {
                 """
         )
         guard let row else { return }
-        throw PostgresText.refusal(
-            row["reason"],
-            .init(table: table.table.name, key: row["key"], column: column)
-        )
+        throw PostgresText.refusal(row["reason"], .init(table: table.table.name, key: row["key"], column: column))
     }
 }

@@ -57,8 +57,7 @@ struct OpenDatabase {
         }
         let isOlder = try isMade && pg.integer("SELECT layout FROM tidemark.served") == 4
         if isOlder { try pg.execute(Bookkeeping.sinceLayout4) }
-        let isServed =
-            try isMade && ServedRecord.load(pg) != nil
+        let isServed = try isMade && ServedRecord.load(pg) != nil
         let isEarlier = try isServed && giveIdentities()
         let opened = try isServed ? (follow(), grow()) : (make(), [])
         let followed = try opened.1.isEmpty ? opened.0 : follow()
@@ -75,9 +74,7 @@ struct OpenDatabase {
 
     /// Changes the conflict policies that the operator names; the record keeps all of them, and
     /// other nodes read it anew, as after an altered table.
-    private func changePolicies(
-        of served: PostgresSchema
-    ) throws -> (PostgresSchema, [PolicyChange]) {
+    private func changePolicies(of served: PostgresSchema) throws -> (PostgresSchema, [PolicyChange]) {
         let changes = try served.schema.changes(to: options.policies)
         guard !changes.isEmpty, var record = try ServedRecord.load(pg) else { return (served, []) }
         record.schema = SyncSchema(
@@ -101,12 +98,7 @@ struct OpenDatabase {
         for table in record.schema.tables {
             try pg.execute(
                 CaptureTriggers.install(
-                    PostgresCatalog.table(
-                        table,
-                        namespace: record.namespace,
-                        zoneColumn: record.zoneColumn,
-                        pg
-                    )
+                    PostgresCatalog.table(table, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)
                 )
             )
         }
@@ -118,10 +110,7 @@ struct OpenDatabase {
         )
         let others = try others(record)
         if options.adopts {
-            try TidemarkError.requireKnown(
-                options.excluding,
-                among: others + record.schema.tables.map(\.name)
-            )
+            try TidemarkError.requireKnown(options.excluding, among: others + record.schema.tables.map(\.name))
         }
         record.excluded = options.excluding.union(others)
         try record.save(pg)
@@ -145,9 +134,7 @@ struct OpenDatabase {
     private func follow() throws -> PostgresSchema {
         let tables = FollowTables(pg: pg, logger: options.logger)
         let given = try wanted()
-        do {
-            return try tables.run(given: given)
-        } catch let problem as UnsyncableSchema {
+        do { return try tables.run(given: given) } catch let problem as UnsyncableSchema {
             throw FollowTables.unavailable(problem)
         }
     }
@@ -178,13 +165,7 @@ struct OpenDatabase {
     }
 
     private func record(_ schema: SyncSchema, zoneColumn: String?) -> ServedRecord {
-        ServedRecord(
-            namespace: options.namespace,
-            zoneColumn: zoneColumn,
-            schema: schema,
-            catalogue: [:],
-            excluded: []
-        )
+        ServedRecord(namespace: options.namespace, zoneColumn: zoneColumn, schema: schema, catalogue: [:], excluded: [])
     }
 
     /// Makes the tables of the schema, with the rows that it comes with.
@@ -192,10 +173,7 @@ struct OpenDatabase {
         guard let source = try source() else { throw Self.nothingToServe }
         return try source.writeWithoutTransaction { db in
             let all = try SchemaIntrospection(db)
-            try TidemarkError.requireKnown(
-                options.excluding,
-                among: all.tables.map(\.name) + all.skipped
-            )
+            try TidemarkError.requireKnown(options.excluding, among: all.tables.map(\.name) + all.skipped)
             let introspection = try SchemaIntrospection(db, excluding: options.excluding)
             let schema = try introspection.validated()
             guard !schema.tables.isEmpty else { throw Self.nothingToServe }
@@ -234,8 +212,7 @@ struct OpenDatabase {
     }
 
     private func refuseTaken(_ tables: [PostgresTable]) throws {
-        for table in tables
-        where try pg.text("SELECT to_regclass($1)", [table.name]) != nil {
+        for table in tables where try pg.text("SELECT to_regclass($1)", [table.name]) != nil {
             throw TidemarkError(
                 .unusableFile,
                 "The database has a table \(options.namespace).\(table.table.name) already.",
@@ -248,8 +225,7 @@ struct OpenDatabase {
     /// The tables of the schema that was given, if so.
     private func wanted() throws -> SyncSchema? {
         try source()?.writeWithoutTransaction { db in
-            try SchemaIntrospection(db, excluding: options.excluding)
-                .validated()
+            try SchemaIntrospection(db, excluding: options.excluding).validated()
         }
     }
 
@@ -257,9 +233,9 @@ struct OpenDatabase {
     ///
     /// - Returns: What was made, in words.
     private func grow() throws -> [String] {
-        guard let source = try source(), let wanted = try wanted(),
-            let record = try ServedRecord.load(pg)
-        else { return [] }
+        guard let source = try source(), let wanted = try wanted(), let record = try ServedRecord.load(pg) else {
+            return []
+        }
         return try source.writeWithoutTransaction { db in
             try GrowTables(pg: pg, db: db, wanted: wanted, record: record).run()
         }
@@ -267,9 +243,7 @@ struct OpenDatabase {
 
     /// Makes a zone, unless it is there; rows that it has already are its first revision.
     private func add(_ zone: String, _ served: PostgresSchema) throws {
-        guard try pg.text("SELECT 1 FROM tidemark.zone WHERE zone = $1", [zone]) == nil else {
-            return
-        }
+        guard try pg.text("SELECT 1 FROM tidemark.zone WHERE zone = $1", [zone]) == nil else { return }
         guard zone.utf8.count <= CaptureTriggers.zoneBytesMax, !zone.isEmpty else {
             throw TidemarkError(
                 .invalidArgument,
@@ -279,12 +253,10 @@ struct OpenDatabase {
         }
         // Whoever writes rows of the zone just now has to end first: their triggers do not see it.
         let names = served.tables.values.map(\.name).sorted()
-        if !names.isEmpty {
-            try pg.execute("LOCK TABLE \(names.joined(separator: ", ")) IN SHARE MODE")
-        }
-        let rows = served.tables.values.map {
-            "EXISTS (SELECT 1 FROM \($0.name) AS t WHERE \($0.inZone("t")))"
-        }.joined(separator: " OR ")
+        if !names.isEmpty { try pg.execute("LOCK TABLE \(names.joined(separator: ", ")) IN SHARE MODE") }
+        let rows = served.tables.values.map { "EXISTS (SELECT 1 FROM \($0.name) AS t WHERE \($0.inZone("t")))" }.joined(
+            separator: " OR "
+        )
         try pg.query(
             """
             INSERT INTO tidemark.zone (zone, epoch, revision, horizon, adopted)
@@ -323,16 +295,12 @@ struct OpenDatabase {
             ON CONFLICT (zone, epoch) DO UPDATE SET ended = excluded.ended
             """
         )
-        try pg.query(
-            "UPDATE tidemark.zone SET epoch = $1",
-            [options.newEpoch.uuidString.lowercased()]
-        )
+        try pg.query("UPDATE tidemark.zone SET epoch = $1", [options.newEpoch.uuidString.lowercased()])
     }
 
     static let nothingToServe = TidemarkError(
         .invalidArgument,
         "The database is not served yet, and no tables were named.",
-        fix:
-            "Give an SQLite file or --schema FILE.sql to make tables, or --adopt to take those that are there."
+        fix: "Give an SQLite file or --schema FILE.sql to make tables, or --adopt to take those that are there."
     )
 }

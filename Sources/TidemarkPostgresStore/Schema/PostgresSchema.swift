@@ -34,32 +34,20 @@ struct PostgresSchema: Hashable, Sendable {
     /// is noticed by whoever compares.
     init(_ record: ServedRecord, at position: CataloguePosition, _ pg: PostgresConnection) throws {
         let tables = try record.schema.tables.map {
-            try PostgresCatalog.table(
-                $0,
-                namespace: record.namespace,
-                zoneColumn: record.zoneColumn,
-                pg
-            )
+            try PostgresCatalog.table($0, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)
         }
         try self.init(record.schema, tables)
         namespace = record.namespace
-        hasTriggers = try PostgresCatalog.hasTriggers(
-            record.schema.tables.map(\.name),
-            namespace,
-            pg
-        )
+        hasTriggers = try PostgresCatalog.hasTriggers(record.schema.tables.map(\.name), namespace, pg)
         self.position = position
     }
 }
 
 /// What PostgreSQL's catalogue says of a synced table.
 enum PostgresCatalog {
-    static func table(
-        _ table: SyncedTable,
-        namespace: String,
-        zoneColumn: String?,
-        _ pg: PostgresConnection
-    ) throws -> PostgresTable {
+    static func table(_ table: SyncedTable, namespace: String, zoneColumn: String?, _ pg: PostgresConnection) throws
+        -> PostgresTable
+    {
         let columns = try pg.query(
             """
             SELECT a.attname, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid)
@@ -92,11 +80,7 @@ enum PostgresCatalog {
     }
 
     /// Whether a table has a trigger or a rule that is not the engine's.
-    static func hasTriggers(
-        _ tables: [String],
-        _ namespace: String,
-        _ pg: PostgresConnection
-    ) throws -> Bool {
+    static func hasTriggers(_ tables: [String], _ namespace: String, _ pg: PostgresConnection) throws -> Bool {
         try pg.query(
             """
             SELECT EXISTS (
@@ -104,10 +88,7 @@ enum PostgresCatalog {
                 WHERE c.relnamespace = to_regnamespace($1) AND c.relname = ANY ($2::text[])
                     AND (c.relhasrules OR NOT t.tgisinternal AND t.tgname <> ALL ($3::text[])))
             """,
-            [
-                SQLText.name(namespace), PostgresArray.quoted(tables),
-                PostgresArray.quoted(CaptureTriggers.names),
-            ]
+            [SQLText.name(namespace), PostgresArray.quoted(tables), PostgresArray.quoted(CaptureTriggers.names)]
         )[0].isTrue(0)
     }
 

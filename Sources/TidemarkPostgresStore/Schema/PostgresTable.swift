@@ -46,23 +46,20 @@ struct PostgresTable: Hashable, Sendable {
     }
 
     private static let wholeTypes = [
-        "character varying": "character varying", "character": "bpchar",
-        "bit varying": "bit varying", "bit": "bit varying",
+        "character varying": "character varying", "character": "bpchar", "bit varying": "bit varying",
+        "bit": "bit varying",
     ]
 
     /// A column behind an alias.
     func column(_ column: String, _ alias: String) -> String { "\(alias).\(SQLText.name(column))" }
 
     /// The condition that a row is in the zone.
-    func inZone(_ alias: String) -> String {
-        zoneColumn.map { "\(alias).\(SQLText.name($0)) = $1" } ?? "true"
-    }
+    func inZone(_ alias: String) -> String { zoneColumn.map { "\(alias).\(SQLText.name($0)) = $1" } ?? "true" }
 
     /// A row's key in canonical JSON.
     func keyJSON(_ alias: String) -> String {
         let parts = table.key.map { kind($0).json(column($0, alias)) }
-        return parts.count == 1
-            ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
+        return parts.count == 1 ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
     }
 
     /// A row's value columns as a canonical JSON object.
@@ -73,15 +70,9 @@ struct PostgresTable: Hashable, Sendable {
     }
 
     /// A row as it is hashed: the value columns sorted by name.
-    func imageJSON(_ alias: String) -> String {
-        object(RowJSON.hashedColumns(table), alias)
-    }
+    func imageJSON(_ alias: String) -> String { object(RowJSON.hashedColumns(table), alias) }
 
-    private func object(
-        _ columns: [String],
-        _ alias: String,
-        _ replacing: [String: String] = [:]
-    ) -> String {
+    private func object(_ columns: [String], _ alias: String, _ replacing: [String: String] = [:]) -> String {
         guard !columns.isEmpty else { return "'{}'" }
         let members = columns.enumerated().map { index, name in
             let lead = (index == 0 ? "{" : ",") + ChangeSetJSON.quote(name) + ":"
@@ -98,8 +89,9 @@ struct PostgresTable: Hashable, Sendable {
 
     /// The condition under which a row is that of a staged record.
     func matches(_ alias: String, staged: String = "s") -> String {
-        ([inZone(alias)] + table.key.map { "\(column($0, alias)) = \(self.staged($0, staged))" })
-            .joined(separator: " AND ")
+        ([inZone(alias)] + table.key.map { "\(column($0, alias)) = \(self.staged($0, staged))" }).joined(
+            separator: " AND "
+        )
     }
 }
 

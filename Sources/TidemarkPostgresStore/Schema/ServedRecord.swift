@@ -35,10 +35,7 @@ struct ServedRecord {
             namespace: row.text(0),
             zoneColumn: row[1],
             schema: try SchemaText.decode(row.text(2)),
-            catalogue: try decoder.decode(
-                [String: CatalogueTable].self,
-                from: Data(row.text(3).utf8)
-            ),
+            catalogue: try decoder.decode([String: CatalogueTable].self, from: Data(row.text(3).utf8)),
             excluded: try decoder.decode(Set<String>.self, from: Data(row.text(4).utf8)),
             version: row.integer(5) ?? 0
         )
@@ -53,8 +50,8 @@ struct ServedRecord {
                 catalogue = excluded.catalogue, excluded = excluded.excluded
             """,
             [
-                namespace, zoneColumn, try SchemaText.encode(schema), "\(version)",
-                try Self.json(catalogue), try Self.json(excluded.sorted()),
+                namespace, zoneColumn, try SchemaText.encode(schema), "\(version)", try Self.json(catalogue),
+                try Self.json(excluded.sorted()),
             ]
         )
     }
@@ -105,12 +102,9 @@ struct CatalogueTable: Hashable, Codable {
         """
 
     /// Reads tables from the catalogue.
-    static func read(
-        _ names: [String],
-        namespace: String,
-        zoneColumn: String?,
-        _ pg: PostgresConnection
-    ) throws -> [String: CatalogueTable] {
+    static func read(_ names: [String], namespace: String, zoneColumn: String?, _ pg: PostgresConnection) throws
+        -> [String: CatalogueTable]
+    {
         let rows = try pg.query(
             """
             SELECT c.relname, c.oid, a.attname, a.attnum, format_type(a.atttypid, a.atttypmod),
@@ -126,22 +120,16 @@ struct CatalogueTable: Hashable, Codable {
                 AND a.attname <> coalesce($4, '')
             """,
             [
-                SQLText.name(namespace), PostgresArray.quoted(names),
-                PostgresArray.quoted(CaptureTriggers.names), zoneColumn,
-                PostgresArray.quoted(names.map(CaptureTriggers.functionName)),
+                SQLText.name(namespace), PostgresArray.quoted(names), PostgresArray.quoted(CaptureTriggers.names),
+                zoneColumn, PostgresArray.quoted(names.map(CaptureTriggers.functionName)),
             ]
         )
         let byTable = Dictionary(grouping: rows.map { $0 }) { $0.text(0) }
         let decoder = JSONDecoder()
         return try byTable.mapValues { rows in
             let columns = try rows.map { row in
-                let labels = try row[6].map {
-                    try decoder.decode([String: String].self, from: Data($0.utf8))
-                }
-                return (
-                    row.text(2),
-                    Column(number: row.integer(3) ?? 0, type: row.text(4), labels: labels)
-                )
+                let labels = try row[6].map { try decoder.decode([String: String].self, from: Data($0.utf8)) }
+                return (row.text(2), Column(number: row.integer(3) ?? 0, type: row.text(4), labels: labels))
             }
             return CatalogueTable(
                 number: rows[0].integer(1) ?? 0,
@@ -162,21 +150,13 @@ struct CataloguePosition: Hashable, Sendable {
     /// write into the catalogue is not in it.
     let fingerprint: String
 
-    init(version: Int64, fingerprint: String) {
-        (self.version, self.fingerprint) = (version, fingerprint)
-    }
+    init(version: Int64, fingerprint: String) { (self.version, self.fingerprint) = (version, fingerprint) }
 
     /// The result of ``statement(of:zone:)``.
-    init(_ rows: PostgresRows) {
-        self.init(version: rows[0].integer(0) ?? 0, fingerprint: rows[0].text(1))
-    }
+    init(_ rows: PostgresRows) { self.init(version: rows[0].integer(0) ?? 0, fingerprint: rows[0].text(1)) }
 
     /// Reads it; no transaction waits for it.
-    static func now(
-        of namespace: String,
-        zone: String,
-        _ pg: PostgresConnection
-    ) throws -> CataloguePosition {
+    static func now(of namespace: String, zone: String, _ pg: PostgresConnection) throws -> CataloguePosition {
         let statement = statement(of: namespace, zone: zone)
         return CataloguePosition(try pg.query(statement.sql, statement.parameters))
     }

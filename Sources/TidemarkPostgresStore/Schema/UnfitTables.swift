@@ -44,9 +44,7 @@ extension AdoptTables {
             [SQLText.name(namespace), zoneColumn]
         )
         return Dictionary(grouping: rows.map { $0 }) { $0.text(0) }.mapValues { columns in
-            columns.map {
-                Self.unfit($0.text(0), $0.text(1), type: $0.text(2), collation: $0[3])
-            }
+            columns.map { Self.unfit($0.text(0), $0.text(1), type: $0.text(2), collation: $0[3]) }
         }
     }
 
@@ -70,10 +68,7 @@ extension AdoptTables {
             let alter = "ALTER TABLE \(SQLText.name(name))"
             let (reason, cure) =
                 if row.isTrue(1) {
-                    (
-                        "is unlogged: after a crash it is empty, and no trigger says so",
-                        "\(alter) SET LOGGED;"
-                    )
+                    ("is unlogged: after a crash it is empty, and no trigger says so", "\(alter) SET LOGGED;")
                 } else if row.isTrue(2) {
                     (
                         "has row security that is forced on its owner, so that a node may not see all rows",
@@ -108,30 +103,19 @@ extension AdoptTables {
         guard !columns.isEmpty else { return nil }
         let isNaN = columns.map { "\($0) = 'NaN'" }.joined(separator: " OR ")
         let name = "\(SQLText.name(namespace)).\(SQLText.name(table))"
-        guard try pg.query("SELECT EXISTS (SELECT 1 FROM \(name) WHERE \(isNaN))")[0].isTrue(0)
-        else { return nil }
+        guard try pg.query("SELECT EXISTS (SELECT 1 FROM \(name) WHERE \(isNaN))")[0].isTrue(0) else { return nil }
         return problem(
             table,
             "has NaN in a column that is NOT NULL, which no device can hold",
-            columns.map { "UPDATE \(SQLText.name(table)) SET \($0) = 0 WHERE \($0) = 'NaN';" }
-                .joined(separator: "\n")
+            columns.map { "UPDATE \(SQLText.name(table)) SET \($0) = 0 WHERE \($0) = 'NaN';" }.joined(separator: "\n")
         )
     }
 
     private func problem(_ table: String, _ reason: String, _ cure: String) -> SchemaProblem {
-        SchemaProblem(
-            table: table,
-            reason: reason,
-            cure: "\(cure)\n-- or leave the table alone: --exclude \(table)"
-        )
+        SchemaProblem(table: table, reason: reason, cure: "\(cure)\n-- or leave the table alone: --exclude \(table)")
     }
 
-    private static func unfit(
-        _ table: String,
-        _ column: String,
-        type: String,
-        collation: String?
-    ) -> SchemaProblem {
+    private static func unfit(_ table: String, _ column: String, type: String, collation: String?) -> SchemaProblem {
         let reason =
             collation.map { "has the collation \($0), to which different texts are the same" }
             ?? "holds the zone and is of the type \(type); the name of a zone is a text"
@@ -150,8 +134,7 @@ extension AdoptTables {
     static func replica(_ table: String) -> SchemaProblem {
         SchemaProblem(
             table: table,
-            reason:
-                "is written by a subscription of logical replication, which fires no statement trigger",
+            reason: "is written by a subscription of logical replication, which fires no statement trigger",
             cure: """
                 -- take it out of the publication, and ALTER SUBSCRIPTION ... REFRESH PUBLICATION;
                 -- or leave the table alone: --exclude \(table)

@@ -33,12 +33,7 @@ struct BuildSnapshot {
     func digest(at path: String) throws -> ZoneDigest? {
         guard let header = try copy(to: path) else { return nil }
         return try DatabaseQueue(path: path).write { db in
-            try Digest.compute(
-                db,
-                schema: served.schema,
-                zone: zone,
-                revision: header.revision
-            )
+            try Digest.compute(db, schema: served.schema, zone: zone, revision: header.revision)
         }
     }
 
@@ -118,8 +113,7 @@ struct BuildSnapshot {
         let delta = base.map { DeltaRows(pg: pg, served: served, zone: zone, base: $0) }
         let rows = delta?.isChanged(table, "t") ?? table.inZone("t")
         let order = table.table.key.map { column in
-            let collation =
-                [.text, .mixed].contains(table.kind(column)) ? "::text COLLATE \"C\"" : ""
+            let collation = [.text, .mixed].contains(table.kind(column)) ? "::text COLLATE \"C\"" : ""
             return table.column(column, "t") + collation
         }
         let declaration = """
@@ -179,13 +173,9 @@ actor ZoneSnapshots {
     }
 
     /// The file of a tag, if a zone of that name has it.
-    func snapshot(zone: String, tag: String) async -> SnapshotFile? {
-        await caches[zone]?.snapshot(tag: tag)
-    }
+    func snapshot(zone: String, tag: String) async -> SnapshotFile? { await caches[zone]?.snapshot(tag: tag) }
 
-    func release(_ file: SnapshotFile) async {
-        for cache in caches.values { await cache.release(file) }
-    }
+    func release(_ file: SnapshotFile) async { for cache in caches.values { await cache.release(file) } }
 
     func clear() async {
         for cache in caches.values { await cache.clear() }

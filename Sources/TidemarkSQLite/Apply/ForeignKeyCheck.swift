@@ -21,14 +21,7 @@ package struct ForeignKeyCheck {
         package let isToKey: Bool
 
         /// Names a reference.
-        package init(
-            table: String,
-            key: String,
-            column: String,
-            parent: String,
-            parentKey: String,
-            isToKey: Bool
-        ) {
+        package init(table: String, key: String, column: String, parent: String, parentKey: String, isToKey: Bool) {
             self.table = table
             self.key = key
             self.column = column
@@ -77,22 +70,19 @@ package struct ForeignKeyCheck {
     }
 
     private func broken(of table: SyncedTable, rows: String, limit: Int) throws -> [Broken] {
-        try table.references.filter {
-            $0.columns.count == 1 || !planted(PlantedBug.overlooksCompositeReferences)
-        }.flatMap { reference in
-            try Row.fetchAll(
-                db.cachedStatement(sql: sql(table, reference, rows) + " LIMIT \(limit)")
-            ).map {
-                Broken(
-                    table: table.name,
-                    key: try $0.value("key"),
-                    column: reference.columns[0],
-                    parent: reference.parent,
-                    parentKey: try $0.value("parent_key"),
-                    isToKey: schema.byName[reference.parent]?.key == reference.parentColumns
-                )
+        try table.references.filter { $0.columns.count == 1 || !planted(PlantedBug.overlooksCompositeReferences) }
+            .flatMap { reference in
+                try Row.fetchAll(db.cachedStatement(sql: sql(table, reference, rows) + " LIMIT \(limit)")).map {
+                    Broken(
+                        table: table.name,
+                        key: try $0.value("key"),
+                        column: reference.columns[0],
+                        parent: reference.parent,
+                        parentKey: try $0.value("parent_key"),
+                        isToKey: schema.byName[reference.parent]?.key == reference.parentColumns
+                    )
+                }
             }
-        }
     }
 
     /// The broken references of every table.
@@ -100,11 +90,7 @@ package struct ForeignKeyCheck {
         try schema.tables.flatMap { try broken(in: $0, limit: limit) }
     }
 
-    private func sql(
-        _ table: SyncedTable,
-        _ reference: SyncedTable.Reference,
-        _ rows: String
-    ) -> String {
+    private func sql(_ table: SyncedTable, _ reference: SyncedTable.Reference, _ rows: String) -> String {
         let columns = reference.columns.map { "c.\(SQLText.name($0))" }
         let match = zip(columns, reference.parentColumns).map { "p.\(SQLText.name($1)) = \($0)" }
         return """

@@ -34,20 +34,17 @@ package struct RecordWriter {
     /// - Returns: The number of staged updates that found no record.
     /// - Throws: `DatabaseError` when a constraint refuses a record; the caller's savepoint undoes
     ///   the rest.
-    @discardableResult
-    package func write(ord: Int) throws -> Int { try write(.one(ord)) }
+    @discardableResult package func write(ord: Int) throws -> Int { try write(.one(ord)) }
 
     /// Writes the staged records of change sets that name no record twice.
     ///
     /// - Returns: The number of staged updates that found no record.
     /// - Throws: `DatabaseError` when a constraint refuses a record; the caller undoes the rest.
-    @discardableResult
-    package func write(_ sets: StagedSets) throws -> Int {
+    @discardableResult package func write(_ sets: StagedSets) throws -> Int {
         let work = try touched(sets)
         if existing == .overwrite { try delete(work, sets) }
         for item in work {
-            try UniqueParking(db, table: item.table, in: schema, existing: existing)
-                .park(sets, item.counts)
+            try UniqueParking(db, table: item.table, in: schema, existing: existing).park(sets, item.counts)
         }
         for item in work where item.counts[.create] != nil { try create(item.table, sets) }
         var unmatched = 0
@@ -61,9 +58,7 @@ package struct RecordWriter {
     }
 
     private func delete(_ work: [Work], _ sets: StagedSets) throws {
-        for item in work.reversed() where item.counts[.delete] != nil {
-            try delete(item.table, sets)
-        }
+        for item in work.reversed() where item.counts[.delete] != nil { try delete(item.table, sets) }
     }
 
     private typealias Work = (table: SyncedTable, counts: [TidemarkCore.Operation: Int])
@@ -83,10 +78,7 @@ package struct RecordWriter {
         return try schema.tables.compactMap { table in
             guard let rows = byTable[table.name] else { return nil }
             let counts = try rows.map {
-                try (
-                    TidemarkCore.Operation(rawValue: $0.value("operation")) ?? .update,
-                    $0.value("records") as Int
-                )
+                try (TidemarkCore.Operation(rawValue: $0.value("operation")) ?? .update, $0.value("records") as Int)
             }
             return (table, Dictionary(uniqueKeysWithValues: counts))
         }
@@ -97,16 +89,13 @@ package struct RecordWriter {
     private func create(_ table: SyncedTable, _ sets: StagedSets) throws {
         let pivot = try StagedPivot(db, table: table, operation: .create, sets: sets)
         let columns = table.columns.filter { pivot.present.keys.contains($0.name) }
-        let values = columns.map {
-            pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL")
-        }
+        let values = columns.map { pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL") }
         var conflict = ""
         if existing == .overwrite {
             let targets = table.valueColumns.filter { pivot.present.keys.contains($0.name) }.map {
                 "\(SQLText.name($0.name)) = excluded.\(SQLText.name($0.name))"
             }
-            let action =
-                targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
+            let action = targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
             conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
         }
         // What the table says of clashes, ON CONFLICT REPLACE for instance, is for the app.
@@ -140,8 +129,7 @@ package struct RecordWriter {
     private func delete(_ table: SyncedTable, _ sets: StagedSets) throws {
         let pivot = try StagedPivot(db, table: table, operation: .delete, sets: sets)
         let keys = table.key.map { "s.\(SQLText.name("v:" + $0))" }.joined(separator: ", ")
-        let left =
-            table.key.count == 1 ? SQLText.name(table.key[0]) : "(\(SQLText.names(table.key)))"
+        let left = table.key.count == 1 ? SQLText.name(table.key[0]) : "(\(SQLText.names(table.key)))"
         try db.cachedStatement(
             sql: """
                 DELETE FROM main.\(SQLText.name(table.name))
@@ -167,12 +155,7 @@ struct StagedPivot {
     private let table: SyncedTable
     private let total: Int
 
-    init(
-        _ db: Database,
-        table: SyncedTable,
-        operation: TidemarkCore.Operation,
-        sets: StagedSets
-    ) throws {
+    init(_ db: Database, table: SyncedTable, operation: TidemarkCore.Operation, sets: StagedSets) throws {
         let filter =
             "\(sets.contains("r.ord")) AND r.tbl = \(SQLText.literal(table.name)) AND r.operation = '\(operation.rawValue)'"
         let rows = try Row.fetchAll(
@@ -186,16 +169,13 @@ struct StagedPivot {
             arguments: [sets.number]
         )
         present = try Dictionary(
-            uniqueKeysWithValues: rows.map {
-                try ($0.value("col") as String, $0.value("records") as Int)
-            }
+            uniqueKeysWithValues: rows.map { try ($0.value("col") as String, $0.value("records") as Int) }
         )
         total = present[table.key.first ?? ""] ?? 0
         self.table = table
         var parts: [String] = []
         for column in table.columns.map(\.name) where present[column] != nil {
-            let cell =
-                "temp.tidemark_staged_cell WHERE rec = n.cells AND col = \(SQLText.literal(column))"
+            let cell = "temp.tidemark_staged_cell WHERE rec = n.cells AND col = \(SQLText.literal(column))"
             parts.append("(SELECT value FROM \(cell)) AS \(SQLText.name("v:" + column))")
             if present[column] != total {
                 parts.append("EXISTS (SELECT 1 FROM \(cell)) AS \(SQLText.name("h:" + column))")
@@ -219,8 +199,8 @@ struct StagedPivot {
 
     /// The condition under which a row of the table is the staged record's.
     var keyMatch: String {
-        table.key.map {
-            "\(SQLText.name(table.name)).\(SQLText.name($0)) = s.\(SQLText.name("v:" + $0))"
-        }.joined(separator: " AND ")
+        table.key.map { "\(SQLText.name(table.name)).\(SQLText.name($0)) = s.\(SQLText.name("v:" + $0))" }.joined(
+            separator: " AND "
+        )
     }
 }

@@ -15,17 +15,11 @@ struct UniqueParking {
     /// What leaves its values behind: with `overwrite`, a creation may meet the record's old row.
     private let leavingOperations: [TidemarkCore.Operation]
 
-    init(
-        _ db: Database,
-        table: SyncedTable,
-        in schema: SyncSchema,
-        existing: RecordWriter.Existing
-    ) {
+    init(_ db: Database, table: SyncedTable, in schema: SyncSchema, existing: RecordWriter.Existing) {
         self.db = db
         self.table = table
         referenced = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
-        leavingOperations =
-            existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
+        leavingOperations = existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
     }
 
     /// Parks where it can matter: the table has unique columns and at least two records are in
@@ -89,9 +83,9 @@ struct UniqueParking {
         _ operation: TidemarkCore.Operation,
         _ sets: StagedSets
     ) throws {
-        do {
-            try park(columns, operation, sets)
-        } catch let error as DatabaseError where table.hasComputedUniques && Self.isUnfit(error) {
+        do { try park(columns, operation, sets) } catch let error as DatabaseError
+            where table.hasComputedUniques && Self.isUnfit(error)
+        {
             // The statement has undone what it did.
             try park(named, operation, sets)
         }
@@ -107,15 +101,10 @@ struct UniqueParking {
         }
     }
 
-    private func park(
-        _ columns: [SyncedTable.Column],
-        _ operation: TidemarkCore.Operation,
-        _ sets: StagedSets
-    ) throws {
+    private func park(_ columns: [SyncedTable.Column], _ operation: TidemarkCore.Operation, _ sets: StagedSets) throws {
         let pivot = try StagedPivot(db, table: table, operation: operation, sets: sets)
         let name = SQLText.name(table.name)
-        let moving =
-            operation == .delete ? columns : columns.filter { pivot.present[$0.name] != nil }
+        let moving = operation == .delete ? columns : columns.filter { pivot.present[$0.name] != nil }
         guard !moving.isEmpty else { return }
         let targets = moving.map {
             let column = SQLText.name($0.name)
@@ -144,9 +133,7 @@ struct UniqueParking {
         if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
             return "-9007199254740992 + s.rec"
         }
-        if ["INT", "NUM", "DEC"].contains(where: type.contains) {
-            return "-4611686018427387904 + s.rec"
-        }
+        if ["INT", "NUM", "DEC"].contains(where: type.contains) { return "-4611686018427387904 + s.rec" }
         let text = #"'"tidemark parked ' || s.rec || '"'"#
         return type.contains("BLOB") ? "CAST(\(text) AS BLOB)" : text
     }

@@ -34,24 +34,14 @@ package struct CaptureAddedColumns {
 /// Captures rows that nobody captured when they were written.
 package enum CaptureRows {
     /// Captures all rows of a table as created: it has only now become a synced one.
-    package static func created(
-        _ table: SyncedTable,
-        where condition: String = "true",
-        in db: Database
-    )
-        throws
-    {
+    package static func created(_ table: SyncedTable, where condition: String = "true", in db: Database) throws {
         let old = table.columns.map { _ in "NULL" }
         try capture("insert", table, old: old, where: condition, in: db)
     }
 
-    static func capture(
-        _ kind: String,
-        _ table: SyncedTable,
-        old: [String],
-        where condition: String,
-        in db: Database
-    ) throws {
+    static func capture(_ kind: String, _ table: SyncedTable, old: [String], where condition: String, in db: Database)
+        throws
+    {
         let name = SQLText.name(table.name)
         try db.execute(
             sql: """
@@ -88,10 +78,7 @@ package enum DefaultValue {
                 INSERT INTO temp.tidemark_default DEFAULT VALUES;
                 """
         )
-        let json = try String.fetchOne(
-            db,
-            sql: "SELECT tidemark_key(value) FROM temp.tidemark_default"
-        )
+        let json = try String.fetchOne(db, sql: "SELECT tidemark_key(value) FROM temp.tidemark_default")
         try db.execute(sql: "DROP TABLE temp.tidemark_default")
         return json ?? "null"
     }

@@ -44,15 +44,9 @@ public enum CaptureTables {
     /// With `guardsNewIds`, new integer ids must be temporary, as on a device.
     public static func install(_ schema: SyncSchema, guardsNewIds: Bool, in db: Database) throws {
         try db.execute(sql: commonSQL)
-        let names = try String.fetchSet(
-            db,
-            sql: "SELECT name FROM main.sqlite_master WHERE type = 'trigger'"
-        )
-        let wanted = try schema.tables.flatMap {
-            try install($0, guardsNewIds: guardsNewIds, in: db)
-        }
-        for name in names.subtracting(wanted).sorted()
-        where labels.contains(where: { name.hasPrefix($0) }) {
+        let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'trigger'")
+        let wanted = try schema.tables.flatMap { try install($0, guardsNewIds: guardsNewIds, in: db) }
+        for name in names.subtracting(wanted).sorted() where labels.contains(where: { name.hasPrefix($0) }) {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(name))")
         }
     }
@@ -62,14 +56,8 @@ public enum CaptureTables {
     ///
     /// The triggers of a table that was renamed are still there, and on that one.
     package static func rebuilt(_ schema: SyncSchema, in db: Database) throws -> [String] {
-        let names = try String.fetchSet(
-            db,
-            sql: "SELECT name FROM main.sqlite_master WHERE type = 'table'"
-        )
-        let triggers = try Row.fetchAll(
-            db,
-            sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'"
-        )
+        let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table'")
+        let triggers = try Row.fetchAll(db, sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'")
         let captured = try Dictionary(
             triggers.map { try ($0.value("name") as String, $0.value("tbl_name") as String) },
             uniquingKeysWith: { first, _ in first }
@@ -81,8 +69,8 @@ public enum CaptureTables {
 
     /// What the names of the triggers begin with.
     private static let labels = [
-        "before_insert", "before_update", "after_insert", "after_update", "after_delete",
-        "evicted_insert", "evicted_update", "evicted_delete", "guard_key",
+        "before_insert", "before_update", "after_insert", "after_update", "after_delete", "evicted_insert",
+        "evicted_update", "evicted_delete", "guard_key",
     ].map { "tidemark_\($0)_" }
 
     /// Makes the tables and triggers of a table.
@@ -90,26 +78,14 @@ public enum CaptureTables {
     /// A trigger that is on another table, which had this one's name before, is made anew here.
     ///
     /// - Returns: The names of the triggers that it has.
-    private static func install(
-        _ table: SyncedTable,
-        guardsNewIds: Bool,
-        in db: Database
-    ) throws -> [String] {
-        try install(
-            shadow(table),
-            "seq INTEGER PRIMARY KEY, kind",
-            shadowColumns(table),
-            in: db
-        )
+    private static func install(_ table: SyncedTable, guardsNewIds: Bool, in db: Database) throws -> [String] {
+        try install(shadow(table), "seq INTEGER PRIMARY KEY, kind", shadowColumns(table), in: db)
         let capture = try triggers(of: table, guardsNewIds: guardsNewIds, in: db)
         let notes = capture.noteNames.map { "old_" + $0 }
         try install(evicted(table), "row INTEGER PRIMARY KEY", notes, in: db)
         try installIndexes(capture, of: table, in: db)
         let triggers = capture.all
-        let present = try Row.fetchAll(
-            db,
-            sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"
-        )
+        let present = try Row.fetchAll(db, sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'")
         let byName = try Dictionary(
             present.map { try ($0.value("name") as String, $0.value("sql") as String) },
             uniquingKeysWith: { first, _ in first }
@@ -120,25 +96,18 @@ public enum CaptureTables {
             try db.execute(sql: trigger.sql)
         }
         // Without the triggers, notes did not follow their rows.
-        if !changed.isEmpty {
-            try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))")
-        }
+        if !changed.isEmpty { try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))") }
         return triggers.map(\.name)
     }
 
-    private static func triggers(
-        of table: SyncedTable,
-        guardsNewIds: Bool = false,
-        in db: Database
-    ) throws -> CaptureTriggers {
+    private static func triggers(of table: SyncedTable, guardsNewIds: Bool = false, in db: Database) throws
+        -> CaptureTriggers
+    {
         let indexes = try uniqueIndexes(of: table, in: db)
         let isKey = { (index: CaptureTriggers.UniqueIndex) in
             !index.isPartial && Set(index.columns.map(\.name)) == Set(table.key)
         }
-        let key = CaptureTriggers.UniqueIndex(
-            columns: table.key.map { ($0, "BINARY") },
-            isPartial: false
-        )
+        let key = CaptureTriggers.UniqueIndex(columns: table.key.map { ($0, "BINARY") }, isPartial: false)
         return CaptureTriggers(
             table: table,
             uniqueIndexes: indexes.filter { !isKey($0) },
@@ -148,16 +117,10 @@ public enum CaptureTables {
     }
 
     /// Makes the indexes by which notes are found, and removes others.
-    private static func installIndexes(
-        _ capture: CaptureTriggers,
-        of table: SyncedTable,
-        in db: Database
-    ) throws {
+    private static func installIndexes(_ capture: CaptureTriggers, of table: SyncedTable, in db: Database) throws {
         let notes = evicted(table)
         let wanted = capture.noteIndexes.enumerated().map { number, columns in
-            let list = columns.map {
-                "\(SQLText.name($0.name)) COLLATE \(SQLText.name($0.collation))"
-            }
+            let list = columns.map { "\(SQLText.name($0.name)) COLLATE \(SQLText.name($0.collation))" }
             return "CREATE INDEX \(SQLText.name("tidemark_noted_\(number)_\(table.name)")) "
                 + "ON \(SQLText.name(notes)) (\(list.joined(separator: ", ")))"
         }
@@ -185,9 +148,7 @@ public enum CaptureTables {
     package static func captureLeftOver(_ schema: SyncSchema, in db: Database) throws {
         for table in try captured(schema, in: db) {
             let hasNotes = try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(evicted(table))))"
-                )
+                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(evicted(table))))")
             )
             guard hasNotes == true else { continue }
             try db.execute(sql: triggers(of: table, in: db).captureAllEvicted)
@@ -197,9 +158,8 @@ public enum CaptureTables {
 
     /// The tables of which something was captured.
     private static func captured(_ schema: SyncSchema, in db: Database) throws -> [SyncedTable] {
-        try String.fetchAll(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture ORDER BY tbl")
-        ).compactMap { schema.byName[$0] }
+        try String.fetchAll(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture ORDER BY tbl"))
+            .compactMap { schema.byName[$0] }
     }
 
     /// Forgets all notes: rows are about to change, or have changed, without being captured.
@@ -212,16 +172,11 @@ public enum CaptureTables {
                     """
             )
         )
-        for table in tables {
-            try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(table))").execute()
-        }
+        for table in tables { try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(table))").execute() }
     }
 
     /// The unique indexes of a table, apart from those on expressions alone.
-    private static func uniqueIndexes(
-        of table: SyncedTable,
-        in db: Database
-    ) throws -> [CaptureTriggers.UniqueIndex] {
+    private static func uniqueIndexes(of table: SyncedTable, in db: Database) throws -> [CaptureTriggers.UniqueIndex] {
         let indexes = try Row.fetchAll(
             db,
             sql: "SELECT name, partial FROM pragma_index_list(?) WHERE \"unique\" ORDER BY name",
@@ -237,54 +192,31 @@ public enum CaptureTables {
                 arguments: try [index.value("name") as String]
             ).map { try (name: $0.value("name") as String, collation: $0.value("coll") as String) }
             guard !columns.isEmpty else { return nil }
-            return try CaptureTriggers.UniqueIndex(
-                columns: columns,
-                isPartial: index.value("partial")
-            )
+            return try CaptureTriggers.UniqueIndex(columns: columns, isPartial: index.value("partial"))
         }
     }
 
     /// Makes a table of captured rows, or gives it the columns that the synced table has gained.
     ///
     /// What it holds stays: it is the outbox of edits that were not drained yet.
-    private static func install(
-        _ table: String,
-        _ head: String,
-        _ columns: [String],
-        in db: Database
-    ) throws {
+    private static func install(_ table: String, _ head: String, _ columns: [String], in db: Database) throws {
         let name = SQLText.name(table)
-        try db.execute(
-            sql: "CREATE TABLE IF NOT EXISTS \(name) (\(head), \(SQLText.names(columns)))"
-        )
-        let present = try String.fetchSet(
-            db,
-            sql: "SELECT name FROM pragma_table_info(?)",
-            arguments: [table]
-        )
+        try db.execute(sql: "CREATE TABLE IF NOT EXISTS \(name) (\(head), \(SQLText.names(columns)))")
+        let present = try String.fetchSet(db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [table])
         let missing = columns.filter { !present.contains($0) }
-        for column in missing {
-            try db.execute(sql: "ALTER TABLE \(name) ADD COLUMN \(SQLText.name(column))")
-        }
+        for column in missing { try db.execute(sql: "ALTER TABLE \(name) ADD COLUMN \(SQLText.name(column))") }
     }
 
     /// Follows columns that were renamed, by former name: SQLite has rewritten the triggers, which
     /// still write under the old names.
     ///
     /// What was captured stays.
-    package static func rename(_ columns: [String: String], of table: SyncedTable, in db: Database)
-        throws
-    {
+    package static func rename(_ columns: [String: String], of table: SyncedTable, in db: Database) throws {
         let rows = [(shadow(table), ["old_", "new_"]), (evicted(table), ["old_"])]
         for (name, sides) in rows {
-            var present = try String.fetchSet(
-                db,
-                sql: "SELECT name FROM pragma_table_info(?)",
-                arguments: [name]
-            )
+            var present = try String.fetchSet(db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [name])
             for (old, new) in columns.sorted(by: { $0.key < $1.key }) {
-                for side in sides
-                where present.contains(side + old) && !present.contains(side + new) {
+                for side in sides where present.contains(side + old) && !present.contains(side + new) {
                     try db.execute(
                         sql: """
                             ALTER TABLE \(SQLText.name(name))
@@ -299,14 +231,7 @@ public enum CaptureTables {
     }
 
     /// Gives the rows that wait in a shadow the value of a column which it has only now.
-    package static func fill(
-        _ column: String,
-        _ value: String,
-        of table: SyncedTable,
-        in db: Database
-    )
-        throws
-    {
+    package static func fill(_ column: String, _ value: String, of table: SyncedTable, in db: Database) throws {
         for (side, kind) in [("old_", "insert"), ("new_", "delete")] {
             try db.execute(
                 sql: """

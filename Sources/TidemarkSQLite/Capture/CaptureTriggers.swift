@@ -40,19 +40,13 @@ struct CaptureTriggers {
                 "BEFORE UPDATE",
                 when: "(\(keyOrUniqueChanges)) AND EXISTS (SELECT 1 \(evictable(changed: true)))",
                 body: rememberEvictable(changed: true)
-            ),
-            trigger("after_insert", "AFTER INSERT", body: keyGuard + capture("insert")),
+            ), trigger("after_insert", "AFTER INSERT", body: keyGuard + capture("insert")),
             trigger("after_update", "AFTER UPDATE", body: capture("update")),
             trigger("after_delete", "AFTER DELETE", body: capture("delete")),
         ]
         if !planted(PlantedBug.missesEvictedRows) {
             triggers += [
-                trigger(
-                    "evicted_insert",
-                    "AFTER INSERT",
-                    when: hasNoted,
-                    body: captureEvicted()
-                ),
+                trigger("evicted_insert", "AFTER INSERT", when: hasNoted, body: captureEvicted()),
                 trigger(
                     "evicted_update",
                     "AFTER UPDATE",
@@ -70,12 +64,7 @@ struct CaptureTriggers {
         if !keyGuard.isEmpty {
             let changes = table.key.map(SQLText.name).map { "NEW.\($0) IS NOT OLD.\($0)" }
             triggers.append(
-                trigger(
-                    "guard_key",
-                    "AFTER UPDATE",
-                    when: changes.joined(separator: " OR "),
-                    body: keyGuard
-                )
+                trigger("guard_key", "AFTER UPDATE", when: changes.joined(separator: " OR "), body: keyGuard)
             )
         }
         return triggers
@@ -83,16 +72,12 @@ struct CaptureTriggers {
 
     private var name: String { SQLText.name(table.name) }
     private var shadow: String { SQLText.name(CaptureTables.shadow(table)) }
-    private var shadowColumns: String {
-        SQLText.names(["seq", "kind"] + CaptureTables.shadowColumns(table))
-    }
+    private var shadowColumns: String { SQLText.names(["seq", "kind"] + CaptureTables.shadowColumns(table)) }
     private var evicted: String { SQLText.name(CaptureTables.evicted(table)) }
     private var columns: [String] { table.columns.map { SQLText.name($0.name) } }
     private var id: String { SQLText.name(table.key[0]) }
 
-    private func trigger(_ label: String, _ event: String, when: String? = nil, body: String)
-        -> Trigger
-    {
+    private func trigger(_ label: String, _ event: String, when: String? = nil, body: String) -> Trigger {
         let name = "tidemark_\(label)_\(table.name)"
         let condition = when.map { " AND (\($0))" } ?? ""
         return Trigger(
@@ -227,9 +212,7 @@ struct CaptureTriggers {
 
     /// Has the note of a row follow its update.
     private var followNoted: String {
-        let values = noteNames.map {
-            "\(SQLText.name("old_" + $0)) = NEW.\(SQLText.name($0))"
-        }
+        let values = noteNames.map { "\(SQLText.name("old_" + $0)) = NEW.\(SQLText.name($0))" }
         return """
             UPDATE \(evicted) SET \(values.joined(separator: ", "))
                 WHERE \(noted(key, alias: "", row: "OLD"));
@@ -246,15 +229,8 @@ struct CaptureTriggers {
         }.joined(separator: " OR ")
     }
 
-    private func match(
-        _ columns: [String],
-        _ left: String,
-        _ right: String,
-        rightSide: String = ""
-    ) -> String {
-        let pairs = columns.map {
-            "\(left).\(SQLText.name($0)) = \(right).\(SQLText.name(rightSide + $0))"
-        }
+    private func match(_ columns: [String], _ left: String, _ right: String, rightSide: String = "") -> String {
+        let pairs = columns.map { "\(left).\(SQLText.name($0)) = \(right).\(SQLText.name(rightSide + $0))" }
         return "(\(pairs.joined(separator: " AND ")))"
     }
 

@@ -35,12 +35,9 @@ package enum ReduceCapture {
     /// when the record first changed, and `seq` the number of that change.
     ///
     /// - Returns: How many records changed.
-    @discardableResult
-    package static func reduce(
-        _ range: ClosedRange<Int64>,
-        schema: SyncSchema,
-        in db: Database
-    ) throws -> Int {
+    @discardableResult package static func reduce(_ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database)
+        throws -> Int
+    {
         var count = 0
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
         let bounds: StatementArguments = [range.lowerBound, range.upperBound]
@@ -59,10 +56,7 @@ package enum ReduceCapture {
             count += found
             // One change names no record twice.
             guard try row.value(1) > 1 else { continue }
-            let named = try Int.fetchOne(
-                db.cachedStatement(sql: named(table)),
-                arguments: bounds
-            )
+            let named = try Int.fetchOne(db.cachedStatement(sql: named(table)), arguments: bounds)
             guard named != found else { continue }
             try db.cachedStatement(sql: several(table)).execute(arguments: bounds)
             count += db.changesCount
@@ -71,37 +65,28 @@ package enum ReduceCapture {
     }
 
     /// Forgets the changes numbered `range`.
-    package static func forget(
-        _ range: ClosedRange<Int64>,
-        schema: SyncSchema,
-        in db: Database
-    ) throws {
+    package static func forget(_ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
             let shadow = SQLText.name(CaptureTables.shadow(table))
-            try db.cachedStatement(sql: "DELETE FROM \(shadow) WHERE seq BETWEEN ? AND ?").execute(
-                arguments: [range.lowerBound, range.upperBound])
+            try db.cachedStatement(sql: "DELETE FROM \(shadow) WHERE seq BETWEEN ? AND ?").execute(arguments: [
+                range.lowerBound, range.upperBound,
+            ])
         }
-        try db.cachedStatement(sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?")
-            .execute(arguments: [range.lowerBound, range.upperBound])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?").execute(arguments: [
+            range.lowerBound, range.upperBound,
+        ])
     }
 
     /// The numbers of everything captured and not forgotten, or nil when there is nothing.
     package static func pending(in db: Database) throws -> ClosedRange<Int64>? {
-        let row = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT min(seq), max(seq) FROM tidemark_capture")
-        )
-        guard let first = try row?.value(0) as Int64?, let last = try row?.value(1) as Int64? else {
-            return nil
-        }
+        let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT min(seq), max(seq) FROM tidemark_capture"))
+        guard let first = try row?.value(0) as Int64?, let last = try row?.value(1) as Int64? else { return nil }
         guard first <= last else { throw TidemarkError.unreadable("The list of captured changes") }
         return first...last
     }
 
     /// The same, when all rows that were evicted are captured; no other statement runs.
-    package static func settled(
-        _ schema: SyncSchema,
-        in db: Database
-    ) throws -> ClosedRange<Int64>? {
+    package static func settled(_ schema: SyncSchema, in db: Database) throws -> ClosedRange<Int64>? {
         guard try pending(in: db) != nil else { return nil }
         try CaptureTables.captureLeftOver(schema, in: db)
         return try pending(in: db)
@@ -124,8 +109,7 @@ package enum ReduceCapture {
         let shadow = SQLText.name(CaptureTables.shadow(table))
         let image = { (side: String) in
             "CASE WHEN e.has_\(side) THEN "
-                + RowJSON.object(table.valueColumns.map(\.name), prefix: "s.", side: "\(side)_")
-                + " END"
+                + RowJSON.object(table.valueColumns.map(\.name), prefix: "s.", side: "\(side)_") + " END"
         }
         let rows = """
             FROM event AS e JOIN \(shadow) AS s ON s.seq = e.seq WHERE e.key IN (SELECT key FROM many)
@@ -152,8 +136,7 @@ package enum ReduceCapture {
 
     /// What happened to which key: a changed key is a deletion and a creation.
     private static func events(_ table: SyncedTable) -> String {
-        let captured =
-            "FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ?1 AND ?2"
+        let captured = "FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ?1 AND ?2"
         let old = RowJSON.key(table, prefix: "old_")
         let new = RowJSON.key(table, prefix: "new_")
         let moves = moves(table)
@@ -172,9 +155,9 @@ package enum ReduceCapture {
     /// Values of any type may be two keys although SQLite calls them equal.
     private static func moves(_ table: SyncedTable) -> String {
         guard table.keyKind == .general else {
-            return table.key
-                .map { "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))" }
-                .joined(separator: " OR ")
+            return table.key.map { "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))" }.joined(
+                separator: " OR "
+            )
         }
         return "\(RowJSON.key(table, prefix: "old_")) <> \(RowJSON.key(table, prefix: "new_"))"
     }

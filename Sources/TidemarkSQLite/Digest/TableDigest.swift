@@ -12,24 +12,12 @@ public enum Digest {
     /// Digests the synced tables of a file.
     ///
     /// The zone's name and the revision are only passed on to the result.
-    public static func compute(
-        _ db: Database,
-        schema: SyncSchema,
-        zone: String,
-        revision: Int64
-    ) throws -> ZoneDigest {
+    public static func compute(_ db: Database, schema: SyncSchema, zone: String, revision: Int64) throws -> ZoneDigest {
         try EngineConnection.prepare(db, schema: schema)
         let tables = try schema.tables.sorted { $0.name < $1.name }.map { try digest($0, in: db) }
         var total = SHA256()
-        for table in tables {
-            total.update(data: "\(table.table)\t\(table.hash)\n".utf8.map { $0 })
-        }
-        return ZoneDigest(
-            zone: zone,
-            revision: revision,
-            tables: tables,
-            hash: hex(total.finalize())
-        )
+        for table in tables { total.update(data: "\(table.table)\t\(table.hash)\n".utf8.map { $0 }) }
+        return ZoneDigest(zone: zone, revision: revision, tables: tables, hash: hex(total.finalize()))
     }
 
     private static func digest(_ table: SyncedTable, in db: Database) throws -> ZoneDigest.Table {
@@ -56,10 +44,7 @@ public enum Digest {
     /// Lower-case hexadecimal.
     static func hex(_ digest: some Sequence<UInt8>) -> String {
         let digits = Array("0123456789abcdef".utf8)
-        return String(
-            decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] },
-            as: UTF8.self
-        )
+        return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 }
 

@@ -36,9 +36,7 @@ enum FingerprintFunctions {
                 nil
             ),
         ]
-        for code in codes where code != SQLITE_OK {
-            throw DatabaseError(resultCode: ResultCode(rawValue: code))
-        }
+        for code in codes where code != SQLITE_OK { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
     }
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>
@@ -48,10 +46,9 @@ enum FingerprintFunctions {
     private static func step(_ context: OpaquePointer?, _ values: Values?) {
         // Zeroed by SQLite the first time, which is the sum of nothing.
         guard
-            let sum = sqlite3_aggregate_context(
-                context,
-                Int32(MemoryLayout<Fingerprint>.size)
-            )?.assumingMemoryBound(to: Fingerprint.self)
+            let sum = sqlite3_aggregate_context(context, Int32(MemoryLayout<Fingerprint>.size))?.assumingMemoryBound(
+                to: Fingerprint.self
+            )
         else { return sqlite3_result_error_nomem(context) }
         var head: [UInt8] = []
         if let hash = hash(values, row: 2, &head) { sum.pointee = sum.pointee - hash }
@@ -85,9 +82,7 @@ enum FingerprintFunctions {
     // MARK: The order of members
 
     private static func sorted(_ context: OpaquePointer?, _ values: Values?) {
-        guard let address = sqlite3_value_text(values?[0]) else {
-            return sqlite3_result_null(context)
-        }
+        guard let address = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         let json = CanonicalJSON.bytes(address, of: values?[0])
         let members = members(of: json).sorted { $0.name.lexicographicallyPrecedes($1.name) }
         var output = [UInt8(ascii: "{")]
@@ -101,9 +96,9 @@ enum FingerprintFunctions {
 
     /// The members of a JSON object without spaces: the bytes between the quotes of each name, and
     /// those of the whole member.
-    private static func members(
-        of json: UnsafeBufferPointer<UInt8>
-    ) -> [(name: Slice<UnsafeBufferPointer<UInt8>>, all: Slice<UnsafeBufferPointer<UInt8>>)] {
+    private static func members(of json: UnsafeBufferPointer<UInt8>) -> [(
+        name: Slice<UnsafeBufferPointer<UInt8>>, all: Slice<UnsafeBufferPointer<UInt8>>
+    )] {
         var members: [(Slice<UnsafeBufferPointer<UInt8>>, Slice<UnsafeBufferPointer<UInt8>>)] = []
         var depth = 0
         var isInString = false

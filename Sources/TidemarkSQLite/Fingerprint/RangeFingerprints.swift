@@ -42,8 +42,7 @@ package struct RangeFingerprints {
             for row in rows {
                 let index: Int = try row.value("ord")
                 measured[index].rows = try row.value("rows")
-                measured[index].fingerprint =
-                    try Fingerprint(hex: row.value("fingerprint")) ?? .none
+                measured[index].fingerprint = try Fingerprint(hex: row.value("fingerprint")) ?? .none
             }
         }
         return measured
@@ -88,11 +87,9 @@ package struct RangeFingerprints {
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_range").execute()
         for (ord, range) in ranges.enumerated() {
             let isInteger = schema.byName[range.table]?.keyKind == .integer
-            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_range VALUES (?, ?, ?, ?)")
-                .execute(arguments: [
-                    ord, range.table, value(range.from) ?? (isInteger ? nil : "".databaseValue),
-                    value(range.to),
-                ])
+            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_range VALUES (?, ?, ?, ?)").execute(arguments: [
+                ord, range.table, value(range.from) ?? (isInteger ? nil : "".databaseValue), value(range.to),
+            ])
         }
     }
 

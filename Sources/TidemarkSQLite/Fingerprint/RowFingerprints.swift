@@ -27,9 +27,7 @@ package struct RowFingerprints {
     /// The fingerprint of the rows that stand under the keys of a staged change set.
     package func records(stagedAs ord: Int) throws -> Fingerprint {
         let names = try String.fetchSet(
-            db.cachedStatement(
-                sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"
-            ),
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"),
             arguments: [ord]
         )
         return try schema.tables.filter { names.contains($0.name) }.map { table in
@@ -50,9 +48,7 @@ package struct RowFingerprints {
     /// What the changes in `temp.tidemark_reduced` did to the fingerprint, by the rows as they are
     /// now.
     package func reduced() throws -> Fingerprint {
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
-        )
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced"))
         return try schema.tables.filter { names.contains($0.name) }.map { table in
             try difference(table, from: "temp.tidemark_reduced", was: "before")
         }.reduce(.none, +)
@@ -60,9 +56,7 @@ package struct RowFingerprints {
 
     /// The same by change set, where each record is one of a change set of a segment.
     package func reduced(in segment: StagedSets) throws -> [Int: Fingerprint] {
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced")
-        )
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced"))
         return try schema.tables.filter { names.contains($0.name) }.map { table in
             try sums(
                 after: "CASE \(isThere(table)) END",
@@ -82,12 +76,9 @@ package struct RowFingerprints {
     }
 
     /// `table` is the only one that is looked at.
-    private func sums(
-        after: String,
-        join: String,
-        _ segment: StagedSets,
-        of table: SyncedTable?
-    ) throws -> [Int: Fingerprint] {
+    private func sums(after: String, join: String, _ segment: StagedSets, of table: SyncedTable?) throws -> [Int:
+        Fingerprint]
+    {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -119,9 +110,7 @@ package struct RowFingerprints {
 
     /// What records waiting to be sent differ by from the rows that the server confirmed.
     package func pending() throws -> Fingerprint {
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base")
-        )
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base"))
         return try schema.tables.filter { names.contains($0.name) }.map { table in
             try difference(table, from: "tidemark_base", was: "image")
         }.reduce(.none, +)
@@ -130,9 +119,7 @@ package struct RowFingerprints {
     /// What the records in `temp.tidemark_confirmed` have become since they were last confirmed: by
     /// the list where something waits, else by the rows.
     package func confirmed() throws -> Fingerprint {
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_confirmed")
-        )
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_confirmed"))
         return try schema.tables.filter { names.contains($0.name) }.map { table in
             try difference(
                 table,
@@ -144,12 +131,9 @@ package struct RowFingerprints {
     }
 
     /// The rows under the keys of a list as they are now, less what the list says that they were.
-    private func difference(
-        _ table: SyncedTable,
-        from list: String,
-        was column: String,
-        became other: String = ""
-    ) throws -> Fingerprint {
+    private func difference(_ table: SyncedTable, from list: String, was column: String, became other: String = "")
+        throws -> Fingerprint
+    {
         try sum(
             table,
             key: "r.key",

@@ -34,33 +34,19 @@ public struct SchemaIntrospection {
             if try row.value("type") != "table" || name == "grdb_migrations" {
                 skipped.append(name)
             } else if !excluding.contains(name) {
-                tables.append(
-                    try Self.table(
-                        name,
-                        sql: row.value("sql"),
-                        isWithoutRowid: row.value("wr"),
-                        in: db
-                    )
-                )
+                tables.append(try Self.table(name, sql: row.value("sql"), isWithoutRowid: row.value("wr"), in: db))
             }
         }
         self.tables = tables
         self.skipped = skipped
     }
 
-    private static func table(
-        _ name: String,
-        sql: String,
-        isWithoutRowid: Bool,
-        in db: Database
-    ) throws -> SyncedTable {
-        let info = try Row.fetchAll(
-            db,
-            sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid",
-            arguments: [name]
-        )
-        let key: [String] = try info.filter { try $0.value("pk") as Int > 0 }
-            .sorted { try ($0.value("pk") as Int) < $1.value("pk") }.map { try $0.value("name") }
+    private static func table(_ name: String, sql: String, isWithoutRowid: Bool, in db: Database) throws -> SyncedTable
+    {
+        let info = try Row.fetchAll(db, sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
+        let key: [String] = try info.filter { try $0.value("pk") as Int > 0 }.sorted {
+            try ($0.value("pk") as Int) < $1.value("pk")
+        }.map { try $0.value("name") }
         let columns = try info.filter { try $0.value("hidden") == 0 }.map {
             SyncedTable.Column(
                 name: try $0.value("name"),
@@ -74,10 +60,9 @@ public struct SchemaIntrospection {
             sql: "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?) ORDER BY name",
             arguments: [name]
         )
-        let uniques = try indexes.filter { try $0.value("unique") && $0.value("origin") != "pk" }
-            .map {
-                try indexColumns($0.value("name"), in: db)
-            }.filter { !$0.isEmpty }
+        let uniques = try indexes.filter { try $0.value("unique") && $0.value("origin") != "pk" }.map {
+            try indexColumns($0.value("name"), in: db)
+        }.filter { !$0.isEmpty }
         let hasKeyIndex = try indexes.contains { try $0.value("origin") == "pk" }
         let keyType = columns.first { [$0.name] == key }?.type.uppercased() ?? ""
         let isRowidAlias = keyType == "INTEGER" && !isWithoutRowid && !hasKeyIndex
@@ -106,11 +91,7 @@ public struct SchemaIntrospection {
         )
     }
 
-    private static func partiallyUnique(
-        _ columns: [String],
-        of table: String,
-        in db: Database
-    ) throws -> Set<String>? {
+    private static func partiallyUnique(_ columns: [String], of table: String, in db: Database) throws -> Set<String>? {
         let parts = try Row.fetchAll(
             db,
             sql: """
@@ -146,18 +127,13 @@ public struct SchemaIntrospection {
         )
     }
 
-    private static func references(
-        of table: String,
-        in db: Database
-    ) throws -> [SyncedTable.Reference] {
+    private static func references(of table: String, in db: Database) throws -> [SyncedTable.Reference] {
         let rows = try Row.fetchAll(
             db,
             sql: "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq",
             arguments: [table]
         )
-        return try Dictionary(grouping: rows) { try $0.value("id") as Int }.sorted {
-            $0.key < $1.key
-        }.map {
+        return try Dictionary(grouping: rows) { try $0.value("id") as Int }.sorted { $0.key < $1.key }.map {
             let parts = $0.value
             let parent: String = try parts[0].value("table")
             let named: [String] = try parts.compactMap { try $0.value("to") }
@@ -169,8 +145,7 @@ public struct SchemaIntrospection {
             // SQLite compares table names without case; the schema's own spelling is what we keep.
             let spelled = try String.fetchOne(
                 db,
-                sql:
-                    "SELECT name FROM main.sqlite_master WHERE type = 'table' AND lower(name) = lower(?)",
+                sql: "SELECT name FROM main.sqlite_master WHERE type = 'table' AND lower(name) = lower(?)",
                 arguments: [parent]
             )
             return SyncedTable.Reference(

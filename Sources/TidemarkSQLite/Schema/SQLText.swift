@@ -3,14 +3,10 @@
 /// Names come from an introspected schema, never from a message.
 package enum SQLText {
     /// A name in double quotes.
-    package static func name(_ name: some StringProtocol) -> String {
-        quoted(name, by: "\"")
-    }
+    package static func name(_ name: some StringProtocol) -> String { quoted(name, by: "\"") }
 
     /// A text literal in single quotes.
-    package static func literal(_ text: some StringProtocol) -> String {
-        quoted(text, by: "'")
-    }
+    package static func literal(_ text: some StringProtocol) -> String { quoted(text, by: "'") }
 
     /// Nearly no name has a quote in it, and statements are made of many names.
     private static func quoted(_ text: some StringProtocol, by quote: Character) -> String {
@@ -18,8 +14,7 @@ package enum SQLText {
         let inside =
             isPlain
             ? String(text)
-            : text.split(separator: quote, omittingEmptySubsequences: false)
-                .joined(separator: "\(quote)\(quote)")
+            : text.split(separator: quote, omittingEmptySubsequences: false).joined(separator: "\(quote)\(quote)")
         return "\(quote)\(inside)\(quote)"
     }
 

@@ -21,8 +21,7 @@ extension SchemaIntrospection {
         // In the order in which the cures work: a rebuilt table has lost new indexes, and a renamed
         // one is no longer found.
         let problems =
-            tables.flatMap(keyProblems)
-            + tables.flatMap { referenceProblems($0, among: names) }
+            tables.flatMap(keyProblems) + tables.flatMap { referenceProblems($0, among: names) }
             + tables.flatMap { columnProblems($0, limits) + sizeProblems($0, limits) }
             + tables.flatMap { nameProblems($0, limits) }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
@@ -67,9 +66,7 @@ extension SchemaIntrospection {
     }
 
     private func nameProblems(_ table: SyncedTable, _ limits: Limits) -> [SchemaProblem] {
-        guard WireName.changeSetMembers.contains(table.name) || !isPlain(table.name, limits) else {
-            return []
-        }
+        guard WireName.changeSetMembers.contains(table.name) || !isPlain(table.name, limits) else { return [] }
         return [
             SchemaProblem(
                 table: table.name,
@@ -83,9 +80,7 @@ extension SchemaIntrospection {
     }
 
     private func columnProblems(_ table: SyncedTable, _ limits: Limits) -> [SchemaProblem] {
-        table.columns.filter {
-            WireName.recordMembers.contains($0.name) || !isPlain($0.name, limits)
-        }.map { column in
+        table.columns.filter { WireName.recordMembers.contains($0.name) || !isPlain($0.name, limits) }.map { column in
             SchemaProblem(
                 table: table.name,
                 column: column.name,
@@ -109,17 +104,13 @@ extension SchemaIntrospection {
         return [
             SchemaProblem(
                 table: table.name,
-                reason:
-                    "has \(table.columns.count) columns; at most \(limits.columnsPerTableMax) sync",
+                reason: "has \(table.columns.count) columns; at most \(limits.columnsPerTableMax) sync",
                 cure: "-- move some columns to a second table with the same primary key"
             )
         ]
     }
 
-    private func referenceProblems(
-        _ table: SyncedTable,
-        among names: Set<String>
-    ) -> [SchemaProblem] {
+    private func referenceProblems(_ table: SyncedTable, among names: Set<String>) -> [SchemaProblem] {
         table.references.compactMap { reference in
             let parent = tables.first { $0.name == reference.parent }
             let targets = parent.map { [Set($0.key)] + $0.uniques.map(Set.init) } ?? []
@@ -130,15 +121,13 @@ extension SchemaIntrospection {
                     table: table.name,
                     column: reference.columns.first,
                     reason: "refers to \(reference.parent), which is not a synced table",
-                    cure:
-                        "-- create \(reference.parent), sync it too, or exclude \(table.name) with --exclude"
+                    cure: "-- create \(reference.parent), sync it too, or exclude \(table.name) with --exclude"
                 )
             }
             return SchemaProblem(
                 table: table.name,
                 column: reference.columns.first,
-                reason:
-                    "refers to columns of \(reference.parent) that are not its key and not unique",
+                reason: "refers to columns of \(reference.parent) that are not its key and not unique",
                 cure: """
                     CREATE UNIQUE INDEX IF NOT EXISTS \
                     \(SQLText.name(([reference.parent] + reference.parentColumns).joined(separator: "_"))) ON \

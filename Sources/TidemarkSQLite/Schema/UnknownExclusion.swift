@@ -4,10 +4,7 @@ extension TidemarkError {
     /// Refuses tables to leave out that are none of a database's.
     ///
     /// - Throws: `invalidArgument`, which names the tables that there are.
-    package static func requireKnown(
-        _ excluded: Set<String>,
-        among names: [String]
-    ) throws(TidemarkError) {
+    package static func requireKnown(_ excluded: Set<String>, among names: [String]) throws(TidemarkError) {
         guard let unknown = excluded.subtracting(names).min() else { return }
         throw TidemarkError(
             .invalidArgument,

@@ -57,18 +57,13 @@ package enum SchemaText {
         return String(decoding: try encoder.encode(tables + gone), as: UTF8.self)
     }
 
-    private static func columnPolicies(
-        of table: String,
-        in schema: SyncSchema
-    ) -> [String: String]? {
+    private static func columnPolicies(of table: String, in schema: SyncSchema) -> [String: String]? {
         let policies = schema.columnPolicies(of: table)
         return policies.isEmpty ? nil : policies.mapValues(\.rawValue)
     }
 
     /// The hash by which two sides tell whether they know the same schema: of the text itself.
-    package static func hash(_ schema: SyncSchema) throws -> String {
-        ContentHash.of(try encode(schema))
-    }
+    package static func hash(_ schema: SyncSchema) throws -> String { ContentHash.of(try encode(schema)) }
 
     /// Reads a schema that came from elsewhere.
     ///
@@ -80,9 +75,7 @@ package enum SchemaText {
     ///   `DatabaseError`.
     package static func decode(_ json: String) throws -> SyncSchema {
         let tables: [Table]
-        do {
-            tables = try JSONDecoder().decode([Table].self, from: Data(json.utf8))
-        } catch {
+        do { tables = try JSONDecoder().decode([Table].self, from: Data(json.utf8)) } catch {
             throw TidemarkError(
                 .invalidResponse,
                 "The schema that the server sent cannot be read.",

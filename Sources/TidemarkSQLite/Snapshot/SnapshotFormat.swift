@@ -53,14 +53,13 @@ package enum SnapshotFormat {
     /// Writes the header into a new snapshot file, the main database of the connection.
     package static func write(_ header: Header, in db: Database) throws {
         try db.execute(
-            sql:
-                "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint, since, time)"
+            sql: "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint, since, time)"
         )
         try db.execute(
             sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             arguments: [
-                version, header.zone, header.epoch, header.revision, header.schema,
-                header.fingerprint, header.since, header.time,
+                version, header.zone, header.epoch, header.revision, header.schema, header.fingerprint, header.since,
+                header.time,
             ]
         )
         guard header.since != nil else { return }
@@ -75,8 +74,7 @@ package enum SnapshotFormat {
         guard try db.tableExists("tidemark_snapshot"),
             let row = try Row.fetchOne(db, sql: "SELECT * FROM tidemark_snapshot"),
             value(row, "format") as Int? == version, let zone = value(row, "zone") as String?,
-            let epoch = value(row, "epoch") as String?,
-            let revision = value(row, "revision") as Int64?,
+            let epoch = value(row, "epoch") as String?, let revision = value(row, "revision") as Int64?,
             let schema = value(row, "schema") as String?,
             isAbsent(row, "fingerprint") || value(row, "fingerprint") as String? != nil,
             isAbsent(row, "since") || value(row, "since") as Int64? != nil,
@@ -100,10 +98,7 @@ package enum SnapshotFormat {
     }
 
     /// A value of the type that it should have; nil also for another type, or no such column.
-    private static func value<Value: DatabaseValueConvertible>(
-        _ row: Row,
-        _ column: String
-    ) -> Value? {
+    private static func value<Value: DatabaseValueConvertible>(_ row: Row, _ column: String) -> Value? {
         (row[column] as DatabaseValue?).flatMap(Value.fromDatabaseValue)
     }
 

@@ -61,20 +61,16 @@ struct BodyOutline {
         return walk.isArray(0) ? cutSets(0, walk, &cuts) : nil
     }
 
-    private mutating func cutSets(
-        _ start: Int,
-        _ walk: JSONWalk,
-        _ cuts: inout [Range<Int>]
-    ) -> Range<Int>? {
+    private mutating func cutSets(_ start: Int, _ walk: JSONWalk, _ cuts: inout [Range<Int>]) -> Range<Int>? {
         var ord = 0
         return walk.elements(of: start) { set in
             defer { ord += 1 }
             guard walk.isObject(set) else { return walk.value(at: set) }
             let count = cuts.count
             let range = walk.members(of: set) { table, part in
-                guard walk.isObject(part),
-                    !WireName.changeSetMembers.contains(walk.text(table))
-                else { return walk.value(at: part) }
+                guard walk.isObject(part), !WireName.changeSetMembers.contains(walk.text(table)) else {
+                    return walk.value(at: part)
+                }
                 return walk.members(of: part) { member, content in
                     cut(content, ord, table, walk.text(member), walk, &cuts)
                 }
@@ -94,9 +90,9 @@ struct BodyOutline {
         _ cuts: inout [Range<Int>]
     ) -> Range<Int>? {
         let isObject = member == "attributes"
-        guard WireName.tableMembers.contains(member),
-            isObject ? walk.isObject(start) : walk.isArray(start)
-        else { return walk.value(at: start) }
+        guard WireName.tableMembers.contains(member), isObject ? walk.isObject(start) : walk.isArray(start) else {
+            return walk.value(at: start)
+        }
         var found = [Piece]()
         var first = start + 1
         var end = start + 1

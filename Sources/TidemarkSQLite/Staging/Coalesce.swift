@@ -48,12 +48,7 @@ package enum StagedImages {
 
     /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change
     /// set `ord`.
-    package static func stage(
-        _ query: String,
-        arguments: StatementArguments = [],
-        ord: Int,
-        in db: Database
-    ) throws {
+    package static func stage(_ query: String, arguments: StatementArguments = [], ord: Int, in db: Database) throws {
         // Under a number of its own first, so that the statements stay the same and are prepared
         // once.
         try db.cachedStatement(
@@ -63,11 +58,9 @@ package enum StagedImages {
                 """
         ).execute(arguments: arguments)
         let isNew = "a.ord = \(arriving)"
-        try db.cachedStatement(sql: ChangeSetStaging.cellSQL(text: "c.atom", where: isNew))
-            .execute()
+        try db.cachedStatement(sql: ChangeSetStaging.cellSQL(text: "c.atom", where: isNew)).execute()
         try db.cachedStatement(sql: ChangeSetStaging.keyCellSQL(where: isNew)).execute()
-        try db.cachedStatement(
-            sql: "UPDATE temp.tidemark_staged SET ord = ? WHERE ord = \(arriving)"
-        ).execute(arguments: [ord])
+        try db.cachedStatement(sql: "UPDATE temp.tidemark_staged SET ord = ? WHERE ord = \(arriving)").execute(
+            arguments: [ord])
     }
 }

@@ -19,9 +19,7 @@ public enum EngineConnection {
     /// Call outside a transaction or at its start; costs one small query when all is there.
     public static func prepare(_ db: Database, schema: SyncSchema) throws {
         let isPrepared = try Bool.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'"
-            )
+            db.cachedStatement(sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'")
         )
         if isPrepared != true {
             try widenCaches(of: db)
@@ -86,25 +84,21 @@ package enum Catalog {
     /// Fills the catalogue, unless it describes the same tables already.
     static func load(_ schema: SyncSchema, in db: Database) throws {
         guard
-            try String.fetchOne(db.cachedStatement(sql: "SELECT text FROM temp.tidemark_catalog"))
-                != schema.catalogText
+            try String.fetchOne(db.cachedStatement(sql: "SELECT text FROM temp.tidemark_catalog")) != schema.catalogText
         else { return }
         for table in ["catalog", "table", "column", "alias", "gone", "reference"] {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }
         for table in schema.tables + schema.difference.unknownTables {
-            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?, ?)")
-                .execute(arguments: [table.name, table.keyKind.rawValue, table.key.count])
-            for column in table.columns + schema.difference.unknownColumns[table.name, default: []]
-            {
-                try db.cachedStatement(sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)")
-                    .execute(arguments: [
-                        table.name, column.name, table.key.firstIndex(of: column.name),
-                    ])
+            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?, ?)").execute(arguments: [
+                table.name, table.keyKind.rawValue, table.key.count,
+            ])
+            for column in table.columns + schema.difference.unknownColumns[table.name, default: []] {
+                try db.cachedStatement(sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)").execute(arguments: [
+                    table.name, column.name, table.key.firstIndex(of: column.name),
+                ])
             }
-            let unknown = Set(
-                schema.difference.unknownColumns[table.name, default: []].map(\.name)
-            )
+            let unknown = Set(schema.difference.unknownColumns[table.name, default: []].map(\.name))
             for (name, column) in schema.history.renames[table.name, default: [:]] {
                 if planted(PlantedBug.refusesFormerNames), unknown.contains(column) { continue }
                 try db.execute(
@@ -119,47 +113,38 @@ package enum Catalog {
                 )
             }
             for (column, parent) in integerReferences(of: table, in: schema) {
-                try db.cachedStatement(
-                    sql: "INSERT OR IGNORE INTO temp.tidemark_reference VALUES (?, ?, ?)"
-                ).execute(arguments: [table.name, column, parent])
+                try db.cachedStatement(sql: "INSERT OR IGNORE INTO temp.tidemark_reference VALUES (?, ?, ?)").execute(
+                    arguments: [table.name, column, parent])
             }
         }
         for table in schema.history.droppedTables {
             try db.execute(sql: "INSERT INTO temp.tidemark_gone VALUES (?)", arguments: [table])
         }
-        try db.cachedStatement(sql: "INSERT INTO temp.tidemark_catalog VALUES (?)").execute(
-            arguments: [schema.catalogText])
+        try db.cachedStatement(sql: "INSERT INTO temp.tidemark_catalog VALUES (?)").execute(arguments: [
+            schema.catalogText
+        ])
     }
 
     /// The columns that hold another table's integer key, and may therefore hold a temporary id.
     ///
     /// A reference to a column that itself refers to an integer key counts as well: a composite key
     /// can be made of foreign keys.
-    package static func integerReferences(
-        of table: SyncedTable,
-        in schema: SyncSchema
-    ) -> [(column: String, parent: String)] {
+    package static func integerReferences(of table: SyncedTable, in schema: SyncSchema) -> [(
+        column: String, parent: String
+    )] {
         table.references.flatMap { reference in
             zip(reference.columns, reference.parentColumns).compactMap { column, target in
-                root(of: target, in: reference.parent, schema: schema, depth: 0).map {
-                    (column, $0)
-                }
+                root(of: target, in: reference.parent, schema: schema, depth: 0).map { (column, $0) }
             }
         }
     }
 
     /// The integer-keyed table whose ids a column holds, following references of references.
-    private static func root(
-        of column: String,
-        in table: String,
-        schema: SyncSchema,
-        depth: Int
-    ) -> String? {
+    private static func root(of column: String, in table: String, schema: SyncSchema, depth: Int) -> String? {
         guard depth < 16, let table = schema.byName[table] else { return nil }
         if table.keyKind == .integer, table.key == [column] { return table.name }
         for reference in table.references {
-            for (child, target) in zip(reference.columns, reference.parentColumns)
-            where child == column {
+            for (child, target) in zip(reference.columns, reference.parentColumns) where child == column {
                 let found = root(of: target, in: reference.parent, schema: schema, depth: depth + 1)
                 if let found { return found }
             }

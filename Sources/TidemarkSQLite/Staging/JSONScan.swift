@@ -25,9 +25,7 @@ package struct JSONScan {
         var start = 0
         var spare = 0
         for (index, byte) in body.enumerated() {
-            if byte < 0x20, isInString || !Self.whiteSpace.contains(byte) {
-                throw Self.controlCharacter(byte)
-            }
+            if byte < 0x20, isInString || !Self.whiteSpace.contains(byte) { throw Self.controlCharacter(byte) }
             if isInString {
                 if isEscaped {
                     isEscaped = false
@@ -47,8 +45,7 @@ package struct JSONScan {
             switch byte {
             case ...UInt8(ascii: " "): hasWhiteSpace = true
             case UInt8(ascii: "\""): (isInString, needless, start, spare) = (true, nil, index, 0)
-            case UInt8(ascii: ":"):
-                if let needless { throw Self.escapedName(needless) }
+            case UInt8(ascii: ":"): if let needless { throw Self.escapedName(needless) }
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
                 guard depth <= limits.jsonDepthMax else { throw Self.tooDeep(limits) }
@@ -73,11 +70,7 @@ package struct JSONScan {
             if piece.count < rest.count {
                 // At most the last three bytes belong to a character that goes on.
                 let whole = piece.dropLast(3)
-                piece =
-                    rest[
-                        ..<(rest[whole.endIndex...].firstIndex { $0 & 0xC0 != 0x80 }
-                            ?? rest.endIndex)
-                    ]
+                piece = rest[..<(rest[whole.endIndex...].firstIndex { $0 & 0xC0 != 0x80 } ?? rest.endIndex)]
             }
             guard String(validating: piece, as: UTF8.self) != nil else { return false }
             rest = rest[piece.endIndex...]
@@ -92,9 +85,7 @@ package struct JSONScan {
     ///
     /// SQLite finds members by their spelling: `"n\u0061me"` would be overlooked as `name`.
     private static func needlessEscape(_ digits: ArraySlice<UInt8>) -> UInt8? {
-        guard let code = UInt8(String(decoding: digits, as: UTF8.self), radix: 16) else {
-            return nil
-        }
+        guard let code = UInt8(String(decoding: digits, as: UTF8.self), radix: 16) else { return nil }
         switch code {
         case 0, UInt8(ascii: "$"), UInt8(ascii: "_"), UInt8(ascii: "0")...UInt8(ascii: "9"),
             UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"):

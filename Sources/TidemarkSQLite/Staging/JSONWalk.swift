@@ -61,8 +61,7 @@ package struct JSONWalk {
                     if depth == 0 { return place > start ? start..<place : nil }
                     depth -= 1
                     if depth == 0 { return start..<(place + 1) }
-                case UInt8(ascii: ","), UInt8(ascii: ":"):
-                    if depth == 0 { return place > start ? start..<place : nil }
+                case UInt8(ascii: ","), UInt8(ascii: ":"): if depth == 0 { return place > start ? start..<place : nil }
                 default: break
                 }
             }
@@ -74,8 +73,7 @@ package struct JSONWalk {
     private func byte(_ place: Int) -> UInt8? { place < bytes.count ? bytes[place] : nil }
 
     /// Goes through what commas separate, from a bracket to the one that ends it.
-    private func list(_ start: Int, until end: UInt8, _ visit: (Int) -> Range<Int>?) -> Range<Int>?
-    {
+    private func list(_ start: Int, until end: UInt8, _ visit: (Int) -> Range<Int>?) -> Range<Int>? {
         if byte(start + 1) == end { return start..<(start + 2) }
         var place = start
         repeat {

@@ -67,16 +67,9 @@ extension ChangeSetStaging {
     /// place.
     ///
     /// `place` is a query for the first value that cannot be decoded.
-    func mappingInvalidValues(
-        _ code: ErrorCode,
-        place: String,
-        _ body: () throws -> Void
-    ) throws {
-        do {
-            try body()
-        } catch let error as DatabaseError {
-            guard let message = error.message, message.hasPrefix(SQLFunctions.invalidValueMark)
-            else {
+    func mappingInvalidValues(_ code: ErrorCode, place: String, _ body: () throws -> Void) throws {
+        do { try body() } catch let error as DatabaseError {
+            guard let message = error.message, message.hasPrefix(SQLFunctions.invalidValueMark) else {
                 if error.resultCode == .SQLITE_CONSTRAINT { try refuseRepeatedKeys() }
                 throw error
             }

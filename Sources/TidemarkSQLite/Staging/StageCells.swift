@@ -8,39 +8,27 @@ extension ChangeSetStaging {
     /// Where anything is wrong with one of them, the statement fails without saying what; then it
     /// is looked for.
     func stageCells() throws {
-        do {
-            try db.cachedStatement(sql: strictCellSQL()).execute()
-        } catch let error as DatabaseError
+        do { try db.cachedStatement(sql: strictCellSQL()).execute() } catch let error as DatabaseError
             where [.SQLITE_CONSTRAINT, .SQLITE_ERROR].contains(error.resultCode)
-        {
-            try stageCellsOneByOne()
-        }
+        { try stageCellsOneByOne() }
         try db.cachedStatement(sql: Self.keyCellSQL()).execute()
     }
 
     /// How the value of a JSON string is read: SQLite's own reading, unless escapes make that
     /// inexact.
-    private var textSQL: String {
-        hasUnicodeEscapes ? "tidemark_decode(a.attributes -> c.fullkey)" : "c.atom"
-    }
+    private var textSQL: String { hasUnicodeEscapes ? "tidemark_decode(a.attributes -> c.fullkey)" : "c.atom" }
 
     /// Members that the zone has dropped, where these are left out.
-    private var isDropped: String {
-        strangers == .dropped ? "n.name IS NOT NULL AND n.col IS NULL" : "false"
-    }
+    private var isDropped: String { strangers == .dropped ? "n.name IS NOT NULL AND n.col IS NULL" : "false" }
 
     /// Where the former name of a column is the member's.
-    private static let aliases =
-        "LEFT JOIN temp.tidemark_alias AS n ON n.tbl = a.tbl AND n.name = c.key"
+    private static let aliases = "LEFT JOIN temp.tidemark_alias AS n ON n.tbl = a.tbl AND n.name = c.key"
     /// The column of a member.
-    private static let columns =
-        "temp.tidemark_column AS k ON k.tbl = a.tbl AND k.col = coalesce(n.col, c.key)"
+    private static let columns = "temp.tidemark_column AS k ON k.tbl = a.tbl AND k.col = coalesce(n.col, c.key)"
 
     /// A cell without a column is refused; so a member that is not to be has none.
     private func strictCellSQL() throws -> String {
-        let hasAliases = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_alias)")
-        )
+        let hasAliases = try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_alias)"))
         // Most tables never had another name for anything.
         let joins =
             hasAliases == true

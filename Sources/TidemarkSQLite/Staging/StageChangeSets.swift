@@ -41,8 +41,7 @@ package struct ChangeSetStaging {
         hasUnicodeEscapes = scan.hasUnicodeEscapes
         try StagingTables.clear(in: db)
         let bulk =
-            try scan.hasWhiteSpace
-            ? nil : StagedBulk(body, hasUnicodeEscapes: hasUnicodeEscapes, bound: bound, in: db)
+            try scan.hasWhiteSpace ? nil : StagedBulk(body, hasUnicodeEscapes: hasUnicodeEscapes, bound: bound, in: db)
         try bound?.check(longestString: scan.longestString)
         outline = bulk?.outline ?? String(decoding: body, as: UTF8.self)
         hashes = bulk?.hashes ?? [:]
@@ -105,9 +104,7 @@ package struct ChangeSetStaging {
     }
 
     /// The hash of a change set's text, given what was staged of that.
-    package func hash(of ord: Int, staged json: String) -> String {
-        hashes[ord] ?? ContentHash.of(json)
-    }
+    package func hash(of ord: Int, staged json: String) -> String { hashes[ord] ?? ContentHash.of(json) }
 
     // MARK: Members
 
@@ -125,8 +122,7 @@ package struct ChangeSetStaging {
             throw TidemarkError(
                 .malformedRequest,
                 "An element of changeSets is not an object.",
-                fix:
-                    #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#
+                fix: #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#
             )
         }
         if let max, db.changesCount > max {
@@ -198,8 +194,7 @@ package struct ChangeSetStaging {
         try refuse(
             .malformedRequest,
             "A table's part has another form than create, update, delete, attributes.",
-            fix:
-                "create, update and delete are arrays of keys; attributes is an object of objects.",
+            fix: "create, update and delete are arrays of keys; attributes is an object of objects.",
             """
             SELECT ord, tbl FROM temp.tidemark_staged_member WHERE tbl IS NOT NULL AND type <> 'object'
             UNION ALL
@@ -214,9 +209,9 @@ package struct ChangeSetStaging {
     /// Inserts the members of objects, each under its name; where one is there twice, `duplicate`
     /// finds it.
     private func stageOnce(_ insertion: String, orRefuse duplicate: String) throws {
-        do {
-            try db.cachedStatement(sql: "INSERT \(insertion)").execute()
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+        do { try db.cachedStatement(sql: "INSERT \(insertion)").execute() } catch let error as DatabaseError
+            where error.resultCode == .SQLITE_CONSTRAINT
+        {
             try refuseDuplicates(duplicate)
             throw error
         }

@@ -13,21 +13,11 @@ struct StagedBulk {
 
     /// Parses what is large in a body without white space; nil when there is nothing, or when the
     /// body is not JSON, which its reader will find out.
-    init?(
-        _ body: [UInt8],
-        hasUnicodeEscapes: Bool,
-        bound: ValueBound?,
-        in db: Database
-    ) throws {
-        let sql = (
-            keys: Self.keysOfPiece(hasUnicodeEscapes), attributes: Self.attributesOfPiece
-        )
-        let parsed = try body.withUnsafeBufferPointer {
-            body throws -> (outline: String, hashes: [Int: String])? in
+    init?(_ body: [UInt8], hasUnicodeEscapes: Bool, bound: ValueBound?, in db: Database) throws {
+        let sql = (keys: Self.keysOfPiece(hasUnicodeEscapes), attributes: Self.attributesOfPiece)
+        let parsed = try body.withUnsafeBufferPointer { body throws -> (outline: String, hashes: [Int: String])? in
             guard let outline = BodyOutline(body), !outline.pieces.isEmpty else { return nil }
-            for piece in outline.pieces where piece.member == "attributes" {
-                try bound?.check(piece, of: body)
-            }
+            for piece in outline.pieces where piece.member == "attributes" { try bound?.check(piece, of: body) }
             for (number, piece) in outline.pieces.enumerated() {
                 let isObject = piece.member == "attributes"
                 let statement = try db.cachedStatement(sql: isObject ? sql.attributes : sql.keys)
@@ -58,12 +48,7 @@ struct StagedBulk {
     // MARK: The statements
 
     private static func keysOfPiece(_ hasUnicodeEscapes: Bool) -> String {
-        keys(
-            "?1, ?2 ->> '$', ?3, ?4 + k.key",
-            list: "?5",
-            hasUnicodeEscapes,
-            from: "json_each(?5) AS k"
-        )
+        keys("?1, ?2 ->> '$', ?3, ?4 + k.key", list: "?5", hasUnicodeEscapes, from: "json_each(?5) AS k")
     }
 
     private static func keysOfOutline(_ hasUnicodeEscapes: Bool) -> String {
@@ -79,12 +64,7 @@ struct StagedBulk {
     }
 
     /// SQLite does not read every real exactly, nor every escape: such a key keeps its own text.
-    private static func keys(
-        _ place: String,
-        list: String,
-        _ hasUnicodeEscapes: Bool,
-        from source: String
-    ) -> String {
+    private static func keys(_ place: String, list: String, _ hasUnicodeEscapes: Bool, from source: String) -> String {
         """
         INSERT INTO temp.tidemark_staged_key (ord, tbl, operation, place, type, atom, json)
         SELECT \(place), k.type, k.atom, CASE WHEN k.type IN ('array', 'object') THEN k.value
@@ -119,11 +99,7 @@ struct StagedBulk {
 
 extension BodyOutline.Piece {
     /// Parses a piece; false when it is not JSON.
-    fileprivate func parse(
-        _ number: Int,
-        of body: UnsafeBufferPointer<UInt8>,
-        by statement: Statement
-    ) throws -> Bool {
+    fileprivate func parse(_ number: Int, of body: UnsafeBufferPointer<UInt8>, by statement: Statement) throws -> Bool {
         let isObject = member == "attributes"
         // A piece may be one long value, so no more copies are made of it than needed.
         let text = String(unsafeUninitializedCapacity: content.count + 2) { buffer in
@@ -134,12 +110,9 @@ extension BodyOutline.Piece {
         }
         do {
             try statement.executeLettingGo(arguments: [
-                ord, String(decoding: body[table], as: UTF8.self), member, (number + 1) << 32,
-                text,
+                ord, String(decoding: body[table], as: UTF8.self), member, (number + 1) << 32, text,
             ])
             return true
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-            return false
-        }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR { return false }
     }
 }

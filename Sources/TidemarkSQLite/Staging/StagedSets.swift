@@ -11,8 +11,7 @@ package enum StagedSets: Hashable, Sendable {
     package func contains(_ ord: String) -> String {
         switch self {
         case .one: "\(ord) = ?1"
-        case .segment:
-            "\(ord) IN (SELECT p.ord FROM temp.tidemark_planned AS p WHERE p.segment = ?1)"
+        case .segment: "\(ord) IN (SELECT p.ord FROM temp.tidemark_planned AS p WHERE p.segment = ?1)"
         }
     }
 

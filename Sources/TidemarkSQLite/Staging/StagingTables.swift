@@ -82,17 +82,13 @@ package enum StagingTables {
         """
 
     /// The number under which the cells of a staged record lie, given the alias of its row.
-    package static func cells(of alias: String) -> String {
-        "coalesce(\(alias).cells, \(alias).rec)"
-    }
+    package static func cells(of alias: String) -> String { "coalesce(\(alias).cells, \(alias).rec)" }
 
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {
         for table in [
-            "staged_set", "staged_member", "staged_part", "staged_key", "staged_attributes",
-            "staged", "staged_cell", "answered", "confirmed", "assigned",
-        ] {
-            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
-        }
+            "staged_set", "staged_member", "staged_part", "staged_key", "staged_attributes", "staged", "staged_cell",
+            "answered", "confirmed", "assigned",
+        ] { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute() }
     }
 }

@@ -21,10 +21,7 @@ package struct ValueBound: Sendable {
 
     /// The first value that is too large in a record's attributes, a JSON object without white
     /// space; columns that are not sent do not count.
-    package func excess(
-        in attributes: UnsafeBufferPointer<UInt8>,
-        unsent: Set<String> = []
-    ) -> Excess? {
+    package func excess(in attributes: UnsafeBufferPointer<UInt8>, unsent: Set<String> = []) -> Excess? {
         excess(at: 0, of: attributes, unsent: unsent)
     }
 
@@ -44,10 +41,7 @@ package struct ValueBound: Sendable {
 
 extension ValueBound {
     /// Refuses a long part of some attributes in which a value is too large.
-    func check(
-        _ piece: BodyOutline.Piece,
-        of body: UnsafeBufferPointer<UInt8>
-    ) throws(TidemarkError) {
+    func check(_ piece: BodyOutline.Piece, of body: UnsafeBufferPointer<UInt8>) throws(TidemarkError) {
         guard piece.content.count > bytesMax else { return }
         let walk = JSONWalk(body)
         var start = piece.content.lowerBound
@@ -79,11 +73,7 @@ extension ValueBound {
         )
     }
 
-    private func excess(
-        at start: Int,
-        of json: UnsafeBufferPointer<UInt8>,
-        unsent: Set<String> = []
-    ) -> Excess? {
+    private func excess(at start: Int, of json: UnsafeBufferPointer<UInt8>, unsent: Set<String> = []) -> Excess? {
         let walk = JSONWalk(json)
         var found: Excess?
         _ = walk.members(of: start) { name, value in

@@ -38,9 +38,7 @@ package enum ConnectionFlag: String {
     /// Sets the flag for what is prepared from now on.
     package func set(_ isOn: Bool, in db: Database) throws {
         let sql = "PRAGMA \(rawValue) = \(isOn ? "ON" : "OFF")"
-        do {
-            _ = try db.makeStatement(sql: sql)
-        } catch is CancellationError {
+        do { _ = try db.makeStatement(sql: sql) } catch is CancellationError {
             // The cancellation came just now; SQLite is interrupted once.
             _ = try db.makeStatement(sql: sql)
         }

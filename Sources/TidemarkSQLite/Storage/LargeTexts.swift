@@ -30,7 +30,5 @@ package struct RowTexts {
     }
 
     /// Whether a column is NULL.
-    func isNull(_ column: Int32) -> Bool {
-        sqlite3_column_type(statement, column) == SQLITE_NULL
-    }
+    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(statement, column) == SQLITE_NULL }
 }

@@ -9,9 +9,9 @@ extension Row {
     /// The value of a column.
     ///
     /// - Throws: `RowDecodingError` when it is of another type, or NULL and the type no optional.
-    package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(
-        _ column: String
-    ) throws -> Value { try decode(forColumn: column) }
+    package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ column: String) throws -> Value {
+        try decode(forColumn: column)
+    }
 
     /// The value of a column.
     ///
@@ -23,7 +23,7 @@ extension Row {
     /// The value of the column at a place, counted from 0.
     ///
     /// - Throws: `RowDecodingError` when it is of another type, or NULL and the type no optional.
-    package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(
-        _ index: Int
-    ) throws -> Value { try decode(atIndex: index) }
+    package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) throws -> Value {
+        try decode(atIndex: index)
+    }
 }

@@ -17,9 +17,7 @@ package struct ScratchFolder: Sendable {
     ///   the folder cannot be made.
     package init(for path: String, id: UUID) throws {
         // SQLite would take a log that is left of another file for the new one's.
-        let taken = ["", "-wal", "-journal"].first {
-            FileManager.default.fileExists(atPath: path + $0)
-        }
+        let taken = ["", "-wal", "-journal"].first { FileManager.default.fileExists(atPath: path + $0) }
         if let taken {
             throw TidemarkError(
                 .unusableFile,
@@ -64,9 +62,7 @@ package struct ScratchFolder: Sendable {
     }
 
     private static func remove(_ folder: String) {
-        do {
-            try FileManager.default.removeItem(atPath: folder)
-        } catch {
+        do { try FileManager.default.removeItem(atPath: folder) } catch {
             // What the file was made of harms nobody who finds it, and its name says whose it is.
             return
         }
@@ -79,9 +75,7 @@ package struct ScratchFolder: Sendable {
         let stem = file.lastPathComponent + "."
         do {
             for name in try FileManager.default.contentsOfDirectory(atPath: parent)
-            where name.hasPrefix(stem)
-                && UUID(uuidString: String(name.dropFirst(stem.count))) != nil
-            {
+            where name.hasPrefix(stem) && UUID(uuidString: String(name.dropFirst(stem.count))) != nil {
                 let folder = "\(parent)/\(name)"
                 let other = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
                 guard other >= 0 else { continue }

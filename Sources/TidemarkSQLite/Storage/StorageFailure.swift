@@ -46,19 +46,13 @@ extension TidemarkError {
                 fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
             )
         case .SQLITE_BUSY, .SQLITE_LOCKED:
-            self.init(
-                .unavailable,
-                "Another program holds \(file) locked.",
-                fix: "Try again in a moment."
-            )
-        case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_PROTOCOL, .SQLITE_PERM,
-            .SQLITE_NOLFS:
+            self.init(.unavailable, "Another program holds \(file) locked.", fix: "Try again in a moment.")
+        case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_PROTOCOL, .SQLITE_PERM, .SQLITE_NOLFS:
             let code = error.extendedResultCode.rawValue
             self.init(
                 .storageFailed,
                 "The disk does not read or write \(file): \(words) (SQLite's code \(code)).",
-                fix:
-                    "Check the disk and the permissions, then try again. Nothing was changed, and what waits is kept."
+                fix: "Check the disk and the permissions, then try again. Nothing was changed, and what waits is kept."
             )
         default: return nil
         }
@@ -67,12 +61,10 @@ extension TidemarkError {
     /// An error as the caller of an engine gets it: storage errors of SQLite's are typed, and so is
     /// bookkeeping that cannot be read; others are as they were.
     package static func typed(_ error: any Error, of file: String) -> any Error {
-        if error is DecodingError || error is RowDecodingError {
-            return unreadable("The bookkeeping", in: file)
+        if error is DecodingError || error is RowDecodingError { return unreadable("The bookkeeping", in: file) }
+        guard let storage = error as? DatabaseError, let typed = TidemarkError(storage: storage, of: file) else {
+            return error
         }
-        guard let storage = error as? DatabaseError,
-            let typed = TidemarkError(storage: storage, of: file)
-        else { return error }
         return typed
     }
 
@@ -91,14 +83,7 @@ extension TidemarkError {
     }
 
     /// Runs work on a file, and makes a storage error of SQLite's in it a typed one.
-    package static func typingStorage<Result>(
-        of file: String,
-        _ work: () throws -> Result
-    ) throws -> Result {
-        do {
-            return try work()
-        } catch {
-            throw typed(error, of: file)
-        }
+    package static func typingStorage<Result>(of file: String, _ work: () throws -> Result) throws -> Result {
+        do { return try work() } catch { throw typed(error, of: file) }
     }
 }

@@ -12,9 +12,7 @@ package struct TextPieces {
     private var number = 0
 
     /// Hands the pieces to `take`, of which there is at least one, numbered from 0.
-    package init(_ take: @escaping (_ number: Int, _ piece: String) throws -> Void) {
-        self.take = take
-    }
+    package init(_ take: @escaping (_ number: Int, _ piece: String) throws -> Void) { self.take = take }
 
     /// Adds what must not be torn apart: characters that are whole.
     mutating func append(_ bytes: some Collection<UInt8>) throws {

@@ -13,11 +13,7 @@ extension Database {
         // The cancellation came just now; SQLite is interrupted once.
         if code == SQLITE_INTERRUPT { code = sqlite3_exec(sqliteConnection, sql, nil, nil, nil) }
         guard code == SQLITE_OK else {
-            throw DatabaseError(
-                resultCode: ResultCode(rawValue: code),
-                message: lastErrorMessage,
-                sql: sql
-            )
+            throw DatabaseError(resultCode: ResultCode(rawValue: code), message: lastErrorMessage, sql: sql)
         }
     }
 }

@@ -69,9 +69,7 @@ enum Base64 {
     }
 
     private static let padding = UInt8(ascii: "=")
-    private static let letters = Array(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8
-    )
+    private static let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: 255, count: 256)
         for (value, letter) in letters.enumerated() { values[Int(letter)] = UInt8(value) }

@@ -25,8 +25,7 @@ enum CanonicalJSON {
         case SQLITE_INTEGER: output += String(sqlite3_value_int64(value)).utf8
         case SQLITE_FLOAT: append(sqlite3_value_double(value), to: &output)
         case SQLITE_TEXT: append(text: bytes(sqlite3_value_text(value), of: value), to: &output)
-        case SQLITE_BLOB
-        where sqlite3_value_bytes(value) > 0 || !planted(PlantedBug.takesEmptyForNull):
+        case SQLITE_BLOB where sqlite3_value_bytes(value) > 0 || !planted(PlantedBug.takesEmptyForNull):
             append(tag: "$blob", bytes(sqlite3_value_blob(value), of: value), to: &output)
         default: output += "null".utf8
         }
@@ -60,8 +59,7 @@ enum CanonicalJSON {
             default: output.append(byte)
             }
         }
-        guard text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil
-        else {
+        guard text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil else {
             output.removeSubrange(start...)
             return append(tag: "$text", text, to: &output)
         }
@@ -69,20 +67,13 @@ enum CanonicalJSON {
     }
 
     /// The bytes of a text or blob argument; a zero-length value has no address.
-    static func bytes(
-        _ address: UnsafeRawPointer?,
-        of value: OpaquePointer?
-    ) -> UnsafeBufferPointer<UInt8> {
+    static func bytes(_ address: UnsafeRawPointer?, of value: OpaquePointer?) -> UnsafeBufferPointer<UInt8> {
         guard let address else { return UnsafeBufferPointer(start: nil, count: 0) }
         let count = Int(sqlite3_value_bytes(value))
         return UnsafeBufferPointer(start: address.assumingMemoryBound(to: UInt8.self), count: count)
     }
 
-    private static func append(
-        tag: String,
-        _ bytes: UnsafeBufferPointer<UInt8>,
-        to output: inout [UInt8]
-    ) {
+    private static func append(tag: String, _ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
         output += "{\"\(tag)\":\"".utf8
         Base64.append(bytes, to: &output)
         output += "\"}".utf8
@@ -94,26 +85,16 @@ enum CanonicalJSON {
         guard type == sqlite3_value_type(right) else { return false }
         switch type {
         case SQLITE_INTEGER: return sqlite3_value_int64(left) == sqlite3_value_int64(right)
-        case SQLITE_FLOAT:
-            return sqlite3_value_double(left).bitPattern == sqlite3_value_double(right).bitPattern
+        case SQLITE_FLOAT: return sqlite3_value_double(left).bitPattern == sqlite3_value_double(right).bitPattern
         case SQLITE_TEXT:
-            return isEqual(
-                bytes(sqlite3_value_text(left), of: left),
-                bytes(sqlite3_value_text(right), of: right)
-            )
+            return isEqual(bytes(sqlite3_value_text(left), of: left), bytes(sqlite3_value_text(right), of: right))
         case SQLITE_BLOB:
-            return isEqual(
-                bytes(sqlite3_value_blob(left), of: left),
-                bytes(sqlite3_value_blob(right), of: right)
-            )
+            return isEqual(bytes(sqlite3_value_blob(left), of: left), bytes(sqlite3_value_blob(right), of: right))
         default: return true
         }
     }
 
-    private static func isEqual(
-        _ left: UnsafeBufferPointer<UInt8>,
-        _ right: UnsafeBufferPointer<UInt8>
-    ) -> Bool {
+    private static func isEqual(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
         guard left.count == right.count else { return false }
         guard let first = left.baseAddress, let second = right.baseAddress else { return true }
         return memcmp(first, second, left.count) == 0

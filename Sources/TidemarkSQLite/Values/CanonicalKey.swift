@@ -4,9 +4,7 @@ import Foundation
 ///
 /// It is a value, or an array of values for a composite key.
 func canonicalKey(json: String) throws(InvalidValue) -> [UInt8] {
-    guard json.utf8.first == UInt8(ascii: "[") else {
-        return try DecodedValue(json: json).canonicalJSON
-    }
+    guard json.utf8.first == UInt8(ascii: "[") else { return try DecodedValue(json: json).canonicalJSON }
     var output: [UInt8] = [UInt8(ascii: "[")]
     for (index, element) in try elements(of: json).enumerated() {
         if index > 0 { output.append(UInt8(ascii: ",")) }
@@ -18,11 +16,7 @@ func canonicalKey(json: String) throws(InvalidValue) -> [UInt8] {
 
 /// Whether a text is the canonical JSON of a key.
 package func isCanonicalKey(json: String) -> Bool {
-    do throws(InvalidValue) {
-        return try canonicalKey(json: json).elementsEqual(json.utf8)
-    } catch {
-        return false
-    }
+    do throws(InvalidValue) { return try canonicalKey(json: json).elementsEqual(json.utf8) } catch { return false }
 }
 
 /// Splits a JSON array, known to be valid, into the JSON of its elements.
@@ -62,8 +56,6 @@ private func elements(of array: String) throws(InvalidValue) -> [String] {
         current.append(byte)
     }
     if !current.isEmpty { elements.append(current) }
-    guard elements.allSatisfy({ !$0.isEmpty }) else {
-        throw InvalidValue(reason: "is not a JSON array of values")
-    }
+    guard elements.allSatisfy({ !$0.isEmpty }) else { throw InvalidValue(reason: "is not a JSON array of values") }
     return elements.map { String(decoding: $0, as: UTF8.self) }
 }

@@ -56,9 +56,7 @@ package enum ChangeSetJSON {
             arguments: arguments
         )
         return try rows.compactMap { row in
-            try (row.value(1) as String?).map {
-                try (row.value(0), Part(table: table.name, json: $0))
-            }
+            try (row.value(1) as String?).map { try (row.value(0), Part(table: table.name, json: $0)) }
         }
     }
 
@@ -73,9 +71,7 @@ package enum ChangeSetJSON {
     /// Renders a change set.
     ///
     /// `envelope` are the members in front of `types`, each as `"name":json`.
-    package static func render(envelope: [String], _ sources: [Source], in db: Database) throws
-        -> String
-    {
+    package static func render(envelope: [String], _ sources: [Source], in db: Database) throws -> String {
         var text = ""
         try render(envelope: envelope, sources, in: db) { _, piece in text += piece }
         return text
@@ -84,8 +80,7 @@ package enum ChangeSetJSON {
     /// Renders a change set that may be large, ``TextPieces`` of it at a time.
     ///
     /// - Returns: How many records it has.
-    @discardableResult
-    package static func render(
+    @discardableResult package static func render(
         envelope: [String],
         _ sources: [Source],
         in db: Database,
@@ -115,11 +110,7 @@ package enum ChangeSetJSON {
     ///
     /// The lists of keys stand before the attributes. So attributes wait until all keys were seen;
     /// what is more than a piece does not wait, but is read again.
-    private static func append(
-        _ source: Source,
-        to pieces: inout TextPieces,
-        in db: Database
-    ) throws -> Int {
+    private static func append(_ source: Source, to pieces: inout TextPieces, in db: Database) throws -> Int {
         let statement = try db.cachedStatement(
             sql: """
                 SELECT key, operation, \(name(of: source.table)), members
@@ -194,10 +185,7 @@ private struct KeyLists {
     private(set) var count = 0
     private var lists = [[UInt8]](repeating: [], count: operations.count)
 
-    mutating func append(
-        _ key: UnsafeBufferPointer<UInt8>,
-        to operation: UnsafeBufferPointer<UInt8>
-    ) {
+    mutating func append(_ key: UnsafeBufferPointer<UInt8>, to operation: UnsafeBufferPointer<UInt8>) {
         count += 1
         for (index, name) in Self.operations.enumerated() where name.utf8.elementsEqual(operation) {
             if !lists[index].isEmpty { lists[index].append(UInt8(ascii: ",")) }

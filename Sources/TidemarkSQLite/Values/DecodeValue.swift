@@ -47,8 +47,7 @@ enum DecodedValue: Equatable {
         case .null: output += "null".utf8
         case .integer(let value): output += String(value).utf8
         case .real(let value): CanonicalJSON.append(value, to: &output)
-        case .text(let bytes):
-            bytes.withUnsafeBufferPointer { CanonicalJSON.append(text: $0, to: &output) }
+        case .text(let bytes): bytes.withUnsafeBufferPointer { CanonicalJSON.append(text: $0, to: &output) }
         case .blob(let bytes):
             output += #"{"$blob":""#.utf8
             bytes.withUnsafeBufferPointer { Base64.append($0, to: &output) }
@@ -61,15 +60,12 @@ enum DecodedValue: Equatable {
     /// canonical form.
     var taggedText: [UInt8] {
         guard case .text(let bytes) = self else { return canonicalJSON }
-        return Array(#"{"$text":""#.utf8) + Array(Data(bytes).base64EncodedData())
-            + Array(#""}"#.utf8)
+        return Array(#"{"$text":""#.utf8) + Array(Data(bytes).base64EncodedData()) + Array(#""}"#.utf8)
     }
 
     private static func number(_ json: String) throws(InvalidValue) -> Self {
         if json.allSatisfy({ $0.isNumber || $0 == "-" }) {
-            guard let value = Int64(json) else {
-                throw InvalidValue(reason: "is an integer beyond 64 bits")
-            }
+            guard let value = Int64(json) else { throw InvalidValue(reason: "is an integer beyond 64 bits") }
             return .integer(value)
         }
         guard let value = Double(json), value.isFinite else {
@@ -100,9 +96,7 @@ enum DecodedValue: Equatable {
     }
 
     /// Reads what follows `\u`, both halves of a surrogate pair.
-    private static func character(_ rest: inout ArraySlice<UInt8>) throws(InvalidValue)
-        -> Character
-    {
+    private static func character(_ rest: inout ArraySlice<UInt8>) throws(InvalidValue) -> Character {
         var value = codeUnit(&rest) ?? 0xD800
         if 0xD800..<0xDC00 ~= value, rest.starts(with: #"\u"#.utf8) {
             rest.removeFirst(2)
@@ -122,9 +116,7 @@ enum DecodedValue: Equatable {
 
     private static func tagged(_ json: String) throws(InvalidValue) -> Self {
         let object = parsed(json) as? [String: String] ?? [:]
-        guard object.count == 1, let (tag, content) = object.first,
-            json.ranges(of: "\"\(tag)\"").count == 1
-        else {
+        guard object.count == 1, let (tag, content) = object.first, json.ranges(of: "\"\(tag)\"").count == 1 else {
             throw InvalidValue(reason: unknownTag)
         }
         switch (tag, Data(base64Encoded: content), content) {
@@ -138,12 +130,7 @@ enum DecodedValue: Equatable {
 
     /// The value that Foundation reads; nil when it reads none, which is all that it tells.
     private static func parsed(_ json: String) -> Any? {
-        do {
-            return try JSONSerialization.jsonObject(
-                with: Data(json.utf8),
-                options: .fragmentsAllowed
-            )
-        } catch {
+        do { return try JSONSerialization.jsonObject(with: Data(json.utf8), options: .fragmentsAllowed) } catch {
             return nil
         }
     }

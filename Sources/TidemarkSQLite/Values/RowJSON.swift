@@ -5,8 +5,7 @@ package import TidemarkCore
 /// SQLite takes at most 127 arguments a function, hence the chunks.
 package enum RowJSON {
     /// The canonical key of a row whose key columns are called with a prefix.
-    package static func key(_ table: SyncedTable, prefix: String = "", alias: String = "") -> String
-    {
+    package static func key(_ table: SyncedTable, prefix: String = "", alias: String = "") -> String {
         let columns = table.key.map { alias + SQLText.name(prefix + $0) }
         return "tidemark_key(\(columns.joined(separator: ", ")))"
     }
@@ -15,12 +14,8 @@ package enum RowJSON {
     ///
     /// The columns' names become the members' names. `prefix` stands before the quoted name, for
     /// instance `t.`, and `side` in front of the name within the quotes, for instance `old_`.
-    package static func object(_ columns: [String], prefix: String = "", side: String = "")
-        -> String
-    {
-        call("tidemark_members", columns, size: 60) {
-            "\(SQLText.literal($0)), \(prefix)\(SQLText.name(side + $0))"
-        }
+    package static func object(_ columns: [String], prefix: String = "", side: String = "") -> String {
+        call("tidemark_members", columns, size: 60) { "\(SQLText.literal($0)), \(prefix)\(SQLText.name(side + $0))" }
     }
 
     /// A row as it is hashed: a JSON object of all columns but the key's, sorted by name.
@@ -46,12 +41,9 @@ package enum RowJSON {
         }
     }
 
-    private static func call(
-        _ function: String,
-        _ columns: [String],
-        size: Int,
-        arguments: (String) -> String
-    ) -> String {
+    private static func call(_ function: String, _ columns: [String], size: Int, arguments: (String) -> String)
+        -> String
+    {
         let chunks = stride(from: 0, to: columns.count, by: size).map { start in
             let part = columns[start..<min(start + size, columns.count)]
             return "\(function)(\(part.map(arguments).joined(separator: ", ")))"

@@ -37,40 +37,19 @@ enum SQLFunctions {
         try add("tidemark_object", to: db) { context, count, values in
             SQLFunctions.result(context, SQLFunctions.object(count, values))
         }
-        try add("tidemark_decode", to: db) { context, _, values in
-            SQLFunctions.decode(context, values)
-        }
-        try add("tidemark_tagged", to: db) { context, _, values in
-            SQLFunctions.tagged(context, values)
-        }
-        try add("tidemark_refusal", to: db) { context, _, values in
-            SQLFunctions.refusal(context, values)
-        }
-        try add("tidemark_canonical", to: db) { context, _, values in
-            SQLFunctions.canonical(context, values)
-        }
+        try add("tidemark_decode", to: db) { context, _, values in SQLFunctions.decode(context, values) }
+        try add("tidemark_tagged", to: db) { context, _, values in SQLFunctions.tagged(context, values) }
+        try add("tidemark_refusal", to: db) { context, _, values in SQLFunctions.refusal(context, values) }
+        try add("tidemark_canonical", to: db) { context, _, values in SQLFunctions.canonical(context, values) }
     }
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>
-    private typealias Function =
-        @convention(c) (OpaquePointer?, Int32, UnsafeMutablePointer<OpaquePointer?>?) -> Void
+    private typealias Function = @convention(c) (OpaquePointer?, Int32, UnsafeMutablePointer<OpaquePointer?>?) -> Void
 
     private static func add(_ name: String, to db: Database, _ function: Function) throws {
         let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY
-        let code = sqlite3_create_function_v2(
-            db.sqliteConnection,
-            name,
-            -1,
-            flags,
-            nil,
-            function,
-            nil,
-            nil,
-            nil
-        )
-        guard code == SQLITE_OK else {
-            throw DatabaseError(resultCode: ResultCode(rawValue: code))
-        }
+        let code = sqlite3_create_function_v2(db.sqliteConnection, name, -1, flags, nil, function, nil, nil, nil)
+        guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
     }
 
     // MARK: The functions
@@ -124,15 +103,11 @@ enum SQLFunctions {
     }
 
     private static func decode(_ context: OpaquePointer?, _ values: Values?) {
-        guard let pointer = sqlite3_value_text(values?[0]) else {
-            return sqlite3_result_null(context)
-        }
+        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         do throws(InvalidValue) {
             let text = CanonicalJSON.bytes(pointer, of: values?[0])
             let value =
-                if let tagged = DecodedValue(tagged: text) {
-                    tagged
-                } else {
+                if let tagged = DecodedValue(tagged: text) { tagged } else {
                     try DecodedValue(json: String(cString: pointer))
                 }
             switch value {
@@ -154,43 +129,29 @@ enum SQLFunctions {
                     }
                 }
             }
-        } catch {
-            sqlite3_result_error(context, invalidValueMark + error.reason, -1)
-        }
+        } catch { sqlite3_result_error(context, invalidValueMark + error.reason, -1) }
     }
 
     private static func tagged(_ context: OpaquePointer?, _ values: Values?) {
-        guard let pointer = sqlite3_value_text(values?[0]) else {
-            return sqlite3_result_null(context)
-        }
-        do throws(InvalidValue) {
-            result(context, try DecodedValue(json: String(cString: pointer)).taggedText)
-        } catch {
+        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
+        do throws(InvalidValue) { result(context, try DecodedValue(json: String(cString: pointer)).taggedText) } catch {
             sqlite3_result_error(context, invalidValueMark + error.reason, -1)
         }
     }
 
     private static func canonical(_ context: OpaquePointer?, _ values: Values?) {
-        guard let pointer = sqlite3_value_text(values?[0]) else {
-            return sqlite3_result_null(context)
-        }
-        do throws(InvalidValue) {
-            result(context, try canonicalKey(json: String(cString: pointer)))
-        } catch {
+        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
+        do throws(InvalidValue) { result(context, try canonicalKey(json: String(cString: pointer))) } catch {
             sqlite3_result_error(context, invalidValueMark + error.reason, -1)
         }
     }
 
     private static func refusal(_ context: OpaquePointer?, _ values: Values?) {
-        guard let pointer = sqlite3_value_text(values?[0]) else {
-            return sqlite3_result_null(context)
-        }
+        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         do throws(InvalidValue) {
             _ = try canonicalKey(json: String(cString: pointer))
             sqlite3_result_null(context)
-        } catch {
-            result(context, Array(error.reason.utf8))
-        }
+        } catch { result(context, Array(error.reason.utf8)) }
     }
 
     // MARK: Results

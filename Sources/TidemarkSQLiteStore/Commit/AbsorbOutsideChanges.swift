@@ -13,11 +13,7 @@ extension ZoneTransaction {
     package func absorbOutsideChanges() throws {
         guard let range = try ReduceCapture.settled(schema, in: db) else { return }
         try ReduceCapture.reduce(range, schema: schema, in: db)
-        guard
-            try Bool.fetchOne(
-                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
-            )
-                ?? false
+        guard try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")) ?? false
         else { return try ReduceCapture.forget(range, schema: schema, in: db) }
         try refuseUnfitKeys()
         try refuseBrokenOutside()
@@ -27,11 +23,7 @@ extension ZoneTransaction {
         }
         let revision = try nextRevision()
         var clock = HybridClock(last: try zone().time)
-        try logReduced(
-            id: nil,
-            stamp: Stamp(time: clock.next(at: now)),
-            revision: revision
-        )
+        try logReduced(id: nil, stamp: Stamp(time: clock.next(at: now)), revision: revision)
         try ReduceCapture.forget(range, schema: schema, in: db)
     }
 
@@ -68,8 +60,9 @@ extension ZoneTransaction {
         let changed = try Row.fetchAll(
             db.cachedStatement(sql: "SELECT DISTINCT tbl, operation FROM temp.tidemark_reduced")
         )
-        let tables = try Dictionary(grouping: changed) { try $0.value("operation") as String }
-            .mapValues { try Set($0.map { try $0.value("tbl") as String }) }
+        let tables = try Dictionary(grouping: changed) { try $0.value("operation") as String }.mapValues {
+            try Set($0.map { try $0.value("tbl") as String })
+        }
         let written = tables["create", default: []].union(tables["update", default: []])
         let check = ForeignKeyCheck(db, schema: schema)
         for table in schema.tables where !table.references.isEmpty {
@@ -82,8 +75,7 @@ extension ZoneTransaction {
             guard hasLostParents || written.contains(table.name) else { continue }
             let broken =
                 hasLostParents
-                ? try check.broken(in: table, limit: 1)
-                : try check.brokenAmongReduced(in: table, limit: 1)
+                ? try check.broken(in: table, limit: 1) : try check.brokenAmongReduced(in: table, limit: 1)
             guard let broken = broken.first else { continue }
             throw TidemarkError(
                 .unavailable,

@@ -6,18 +6,12 @@ import TidemarkStore
 
 extension ZoneTransaction {
     package func apply(_ ord: Int) throws {
-        do {
-            try RecordWriter(db, schema: schema, existing: .refuse).write(ord: ord)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw violation(of: error, ord)
-        }
+        do { try RecordWriter(db, schema: schema, existing: .refuse).write(ord: ord) } catch let error as DatabaseError
+            where error.resultCode == .SQLITE_CONSTRAINT
+        { throw violation(of: error, ord) }
         let check = ForeignKeyCheck(db, schema: schema)
         guard check.hasUnresolved else { return }
-        try staged.refuseBroken(
-            ord,
-            broken: { try check.broken(in: $0) },
-            wasDeleted: wasDeleted
-        )
+        try staged.refuseBroken(ord, broken: { try check.broken(in: $0) }, wasDeleted: wasDeleted)
     }
 
     // MARK: Constraints
@@ -26,21 +20,16 @@ extension ZoneTransaction {
         let (table, columns) = place(of: error)
         switch error.extendedResultCode {
         case .SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID:
-            return .conflict([
-                ConflictReason(table: table, key: "", columns: columns, rule: .unique)
-            ])
+            return .conflict([ConflictReason(table: table, key: "", columns: columns, rule: .unique)])
         case .SQLITE_CONSTRAINT_FOREIGNKEY:
-            return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)]
-            )
-        case .SQLITE_CONSTRAINT_NOTNULL
-        where columns.contains { schema.history.fills[table]?[$0] != nil }:
+            return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])
+        case .SQLITE_CONSTRAINT_NOTNULL where columns.contains { schema.history.fills[table]?[$0] != nil }:
             let column = columns[0]
             return .refusal(
                 TidemarkError(
                     .deviceBehind,
                     "\(table).\(column) is NOT NULL without a default, and the device's version of the table does not have it.",
-                    fix:
-                        "Update the app, then retry; or give the column a default at the server.",
+                    fix: "Update the app, then retry; or give the column a default at the server.",
                     place: .init(changeSet: ord, table: table, column: column)
                 )
             )
@@ -49,13 +38,8 @@ extension ZoneTransaction {
                 TidemarkError(
                     .constraintViolated,
                     "The table refuses a record: \(error.message ?? "a constraint failed").",
-                    fix:
-                        "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(
-                        changeSet: ord,
-                        table: table.isEmpty ? nil : table,
-                        column: columns.first
-                    )
+                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+                    place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: columns.first)
                 )
             )
         }
@@ -64,9 +48,7 @@ extension ZoneTransaction {
     /// The table and columns of a message such as `UNIQUE constraint failed: zones.name,
     /// zones.area`, or the table alone where it names no column.
     private func place(of error: DatabaseError) -> (table: String, columns: [String]) {
-        let names =
-            (error.message ?? "").split(separator: ": ").last.map { $0.split(separator: ", ") }
-            ?? []
+        let names = (error.message ?? "").split(separator: ": ").last.map { $0.split(separator: ", ") } ?? []
         for table in schema.tables {
             let columns = table.columns.map(\.name).filter { names.contains("\(table.name).\($0)") }
             if !columns.isEmpty { return (table.name, columns) }

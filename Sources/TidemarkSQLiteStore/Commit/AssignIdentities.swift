@@ -8,9 +8,7 @@ import TidemarkStore
 extension ZoneTransaction {
     package func recallIdentities(_ request: SyncRequest) throws {
         guard let device = request.device, let first = request.changeSets.first else { return }
-        let wanted = try staged.wantedIdentities(request).map {
-            "[\(ChangeSetJSON.quote($0.table)),\($0.temporary)]"
-        }
+        let wanted = try staged.wantedIdentities(request).map { "[\(ChangeSetJSON.quote($0.table)),\($0.temporary)]" }
         guard !wanted.isEmpty else { return }
         // `CROSS JOIN`, because SQLite would rather read all ids that the device ever got.
         try db.cachedStatement(
@@ -41,8 +39,7 @@ extension ZoneTransaction {
         // With `RETURNING`, SQLite makes a table for the one row each time, which takes ten times
         // as long as both statements.
         try db.cachedStatement(sql: "UPDATE tidemark_zone SET revision = revision + 1").execute()
-        return try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_zone"))
-            ?? 0
+        return try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_zone")) ?? 0
     }
 
     /// Keeps which ids a change set's new records were given.
@@ -69,8 +66,7 @@ extension ZoneTransaction {
         let given = planted(PlantedBug.reusesIds) ? "NULL" : "next"
         let isPermanent = "seq <= \(TemporaryID.permanentMax)"
         let counter =
-            table.isAutoincrement
-            ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1 AND \(isPermanent))" : "0"
+            table.isAutoincrement ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1 AND \(isPermanent))" : "0"
         return try Int64.fetchOne(
             db.cachedStatement(
                 sql: """

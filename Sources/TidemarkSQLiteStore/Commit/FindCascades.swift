@@ -29,9 +29,7 @@ extension ZoneTransaction {
         try CommitTables.clear("contended", in: db)
         let seen = Self.list(seen)
         for table in schema.tables where !table.references.isEmpty {
-            try db.cachedStatement(sql: cascadedSQL(table)).execute(arguments: [
-                ord, touched.base, seen,
-            ])
+            try db.cachedStatement(sql: cascadedSQL(table)).execute(arguments: [ord, touched.base, seen])
         }
         guard try staged.hasContended() else { return [] }
         return try staged.contentions(histories(seen), stamp: Stamp(), isCascade: true)

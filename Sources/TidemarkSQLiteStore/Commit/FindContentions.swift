@@ -8,12 +8,7 @@ import TidemarkStore
 ///
 /// The rule itself is `judge`, a pure function; here is only the evidence.
 extension ZoneTransaction {
-    package func contentions(
-        _ ord: Int,
-        base: Int64,
-        seen: [Int64],
-        stamp: Stamp
-    ) throws -> [Contention] {
+    package func contentions(_ ord: Int, base: Int64, seen: [Int64], stamp: Stamp) throws -> [Contention] {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
         let tables = try staged.touchedTables(ord)
         // Mostly nobody has changed these records, and a request may bring thousands of change
@@ -27,16 +22,9 @@ extension ZoneTransaction {
 
     /// Notes the records that somebody changed since their base, except in revisions `seen`, and
     /// says whether there are any.
-    private func noteContended(
-        _ tables: [SyncedTable],
-        _ ord: Int,
-        _ base: Int64,
-        seen: String
-    ) throws -> Bool {
+    private func noteContended(_ tables: [SyncedTable], _ ord: Int, _ base: Int64, seen: String) throws -> Bool {
         try CommitTables.clear("contended", in: db)
-        for table in tables {
-            try db.cachedStatement(sql: contendedSQL(table)).execute(arguments: [ord, base, seen])
-        }
+        for table in tables { try db.cachedStatement(sql: contendedSQL(table)).execute(arguments: [ord, base, seen]) }
         return try staged.hasContended()
     }
 
@@ -104,14 +92,13 @@ extension ZoneTransaction {
                 columns: try row.value("columns"),
                 stamp: try Stamp(time: row.value("time"), device: row.value("device"))
             )
-            try histories[.init(table: row.value("tbl"), key: row.value("key")), default: []]
-                .append((change: change, isSeen: row.value("is_seen") as Bool))
+            try histories[.init(table: row.value("tbl"), key: row.value("key")), default: []].append(
+                (change: change, isSeen: row.value("is_seen") as Bool)
+            )
         }
         return histories
     }
 
     /// Numbers as a JSON array.
-    static func list(_ numbers: [Int64]) -> String {
-        "[" + numbers.map(String.init).joined(separator: ",") + "]"
-    }
+    static func list(_ numbers: [Int64]) -> String { "[" + numbers.map(String.init).joined(separator: ",") + "]" }
 }

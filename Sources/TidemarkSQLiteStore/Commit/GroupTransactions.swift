@@ -13,10 +13,7 @@ extension ZoneFile {
     /// Answers a group in its order.
     ///
     /// - Throws: What a transaction failed with as a whole. Nobody has an answer then.
-    func answer(
-        _ group: [ZoneRequest],
-        by handler: GroupHandler
-    ) async throws -> [Result<ZoneAnswer, any Error>] {
+    func answer(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<ZoneAnswer, any Error>] {
         do {
             if let answers = try await answerTogether(group, by: handler) { return answers }
             return try await answerInTurn(group, by: handler)
@@ -25,20 +22,18 @@ extension ZoneFile {
         }
     }
 
-    private func answerTogether(
-        _ group: [ZoneRequest],
-        by handler: GroupHandler
-    ) async throws -> [Result<ZoneAnswer, any Error>]? {
+    private func answerTogether(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
+        ZoneAnswer, any Error
+    >]? {
         try await inTransaction { transaction, _ in
             let answers = try transaction.answer(group, planningBy: handler)
             return (answers, Self.end(of: answers ?? []))
         }
     }
 
-    private func answerInTurn(
-        _ group: [ZoneRequest],
-        by handler: GroupHandler
-    ) async throws -> [Result<ZoneAnswer, any Error>] {
+    private func answerInTurn(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
         try await inTransaction { transaction, _ in
             let answers = try handler.handle(group, in: transaction)
             if group.count > 1, let damage = answers.compactMap(Self.damage).first { throw damage }
@@ -46,32 +41,26 @@ extension ZoneFile {
         }
     }
 
-    private func answerAlone(
-        _ group: [ZoneRequest],
-        by handler: GroupHandler
-    ) async throws -> [Result<ZoneAnswer, any Error>] {
+    private func answerAlone(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
         var answers: [Result<ZoneAnswer, any Error>] = []
         for request in group {
-            do {
-                answers += try await answerInTurn([request], by: handler)
-            } catch let error as TidemarkError where error.code == .fileDamaged {
-                answers.append(.failure(error))
-            }
+            do { answers += try await answerInTurn([request], by: handler) } catch let error as TidemarkError
+                where error.code == .fileDamaged
+            { answers.append(.failure(error)) }
         }
         return answers
     }
 
     /// The error that says that a page is damaged.
     private static func damage(_ answer: Result<ZoneAnswer, any Error>) -> TidemarkError? {
-        guard case .failure(let error as TidemarkError) = answer, error.code == .fileDamaged
-        else { return nil }
+        guard case .failure(let error as TidemarkError) = answer, error.code == .fileDamaged else { return nil }
         return error
     }
 
     /// How a transaction ends that gave these answers.
-    private static func end(
-        of answers: [Result<ZoneAnswer, any Error>]
-    ) -> Database.TransactionCompletion {
+    private static func end(of answers: [Result<ZoneAnswer, any Error>]) -> Database.TransactionCompletion {
         GroupHandler.isWorthCommitting(answers) ? .commit : .rollback
     }
 }

@@ -15,9 +15,8 @@ extension ZoneTransaction {
     func takeOverruled(revision: Int64, author: String?) throws -> [String] {
         let told = try staged.takeOverruled(author: author, imageRows: imageRows)
         for note in told.notes where !planted(PlantedBug.tellsNoLosers) {
-            try db.cachedStatement(
-                sql: "INSERT INTO tidemark_overruled (device, revision, records) VALUES (?, ?, ?)"
-            ).execute(arguments: [note.device, revision, note.records])
+            try db.cachedStatement(sql: "INSERT INTO tidemark_overruled (device, revision, records) VALUES (?, ?, ?)")
+                .execute(arguments: [note.device, revision, note.records])
         }
         return told.own
     }
@@ -41,16 +40,10 @@ extension ZoneTransaction {
 
     // MARK: Notes
 
-    package func overruled(
-        device: String,
-        taken: Int64,
-        through revision: Int64,
-        limit: Int
-    ) throws -> [String] {
+    package func overruled(device: String, taken: Int64, through revision: Int64, limit: Int) throws -> [String] {
         if taken > 0 {
-            try db.cachedStatement(
-                sql: "DELETE FROM tidemark_overruled WHERE device = ? AND number <= ?"
-            ).execute(arguments: [device, taken])
+            try db.cachedStatement(sql: "DELETE FROM tidemark_overruled WHERE device = ? AND number <= ?").execute(
+                arguments: [device, taken])
         }
         return try String.fetchAll(
             db.cachedStatement(

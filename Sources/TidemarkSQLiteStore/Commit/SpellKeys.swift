@@ -18,8 +18,7 @@ extension ZoneTransaction {
                     """
             )
         )
-        for table in schema.tables where touched.contains(table.name) && KeySQL.hasSpellings(table)
-        {
+        for table in schema.tables where touched.contains(table.name) && KeySQL.hasSpellings(table) {
             let isOther = try Bool.fetchOne(
                 db.cachedStatement(sql: "SELECT EXISTS (\(Self.named(table)) AND stored <> s.key)")
             )
@@ -45,10 +44,7 @@ extension ZoneTransaction {
     }
 
     private func refuseTwice(_ table: SyncedTable) throws {
-        let row = try Row.fetchOne(
-            db,
-            sql: "\(Self.named(table)) GROUP BY s.ord, stored HAVING count(*) > 1 LIMIT 1"
-        )
+        let row = try Row.fetchOne(db, sql: "\(Self.named(table)) GROUP BY s.ord, stored HAVING count(*) > 1 LIMIT 1")
         guard let row else { return }
         throw TidemarkError(
             .malformedRequest,

@@ -20,13 +20,12 @@ extension ZoneTransaction: PlannableTransaction {
     }
 
     /// Answers a group whose change sets can be written together; nil when they cannot.
-    package func answer(
-        _ group: [ZoneRequest],
-        planningBy handler: GroupHandler
-    ) throws -> [Result<ZoneAnswer, any Error>]? {
-        do {
-            return try handler.handle(group, planning: self)
-        } catch let error as DatabaseError where !Self.endsTransaction(error) {
+    package func answer(_ group: [ZoneRequest], planningBy handler: GroupHandler) throws -> [Result<
+        ZoneAnswer, any Error
+    >]? {
+        do { return try handler.handle(group, planning: self) } catch let error as DatabaseError
+            where !Self.endsTransaction(error)
+        {
             // Whose rows cannot be read, and what that means, is told when it is their turn.
             return nil
         }
@@ -51,10 +50,7 @@ extension ZoneTransaction: PlannableTransaction {
             arguments: [list]
         )
         for row in exchanges {
-            facts.exchanges[try row.value(0)] = try Exchange(
-                lap: row.value(1),
-                revision: row.value(2)
-            )
+            facts.exchanges[try row.value(0)] = try Exchange(lap: row.value(1), revision: row.value(2))
         }
         let noted = try String.fetchSet(
             db.cachedStatement(
@@ -86,9 +82,7 @@ extension ZoneTransaction: PlannableTransaction {
         )
         var bytes = 0
         // What is not whole in its row is too much to be read in advance.
-        while bytes < Self.recentBytesMax, let row = try rows.next(),
-            try row.value("rest") as Int? == nil
-        {
+        while bytes < Self.recentBytesMax, let row = try rows.next(), try row.value("rest") as Int? == nil {
             let entry = try LogEntry(row, in: db)
             bytes += entry.body.utf8.count
             // What is damaged is met by the one who is behind it, and dealt with there.
@@ -130,11 +124,9 @@ extension ZoneTransaction: PlannableTransaction {
             )
             guard isContended == false else { throw NotPlain() }
         }
-        do {
-            try RecordWriter(db, schema: schema, existing: .refuse).write(segment)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw NotPlain()
-        }
+        do { try RecordWriter(db, schema: schema, existing: .refuse).write(segment) } catch let error as DatabaseError
+            where error.resultCode == .SQLITE_CONSTRAINT
+        { throw NotPlain() }
         guard !ForeignKeyCheck(db, schema: schema).hasUnresolved else { throw NotPlain() }
         try keepIdentities(of: segment)
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
@@ -176,9 +168,7 @@ extension ZoneTransaction: PlannableTransaction {
                     WHERE p.segment = ? AND p.device IS NOT NULL AND s.operation = 'create'
                     """
             ).execute(arguments: [segment.number])
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw NotPlain()
-        }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT { throw NotPlain() }
     }
 
     // MARK: The log
@@ -217,10 +207,9 @@ extension ZoneTransaction: PlannableTransaction {
     }
 
     package func keep(_ laps: [String: Exchange], zone: ZoneState) throws {
-        for (device, exchange) in laps.sorted(by: { $0.key < $1.key }) {
-            try keep(exchange, with: device)
-        }
-        try db.cachedStatement(sql: "UPDATE tidemark_zone SET revision = ?, time = ?").execute(
-            arguments: [zone.revision, zone.time])
+        for (device, exchange) in laps.sorted(by: { $0.key < $1.key }) { try keep(exchange, with: device) }
+        try db.cachedStatement(sql: "UPDATE tidemark_zone SET revision = ?, time = ?").execute(arguments: [
+            zone.revision, zone.time,
+        ])
     }
 }

@@ -83,20 +83,16 @@ package struct ZoneTransaction: StoreTransaction {
 
     package func end(of epoch: String) throws -> Int64? {
         try Int64.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT ended FROM tidemark_lineage WHERE epoch = ?"
-            ),
+            db.cachedStatement(sql: "SELECT ended FROM tidemark_lineage WHERE epoch = ?"),
             arguments: [epoch]
         )
     }
 
-    package func policy(of table: String) throws -> (
-        table: ConflictPolicy, columns: [String: ConflictPolicy]
-    ) { (schema.policy(of: table), schema.columnPolicies(of: table)) }
+    package func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy]) {
+        (schema.policy(of: table), schema.columnPolicies(of: table))
+    }
 
-    package func isolated<Success>(_ body: () throws -> Success) throws -> Result<
-        Success, any Error
-    > {
+    package func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
         do {
             if planted(PlantedBug.keepsEffectsOfRefusedRequest) { return .success(try body()) }
             return .success(try inSavepoint(body))
@@ -113,9 +109,8 @@ package struct ZoneTransaction: StoreTransaction {
     static func endsTransaction(_ error: any Error) -> Bool {
         guard let code = (error as? DatabaseError)?.resultCode else { return false }
         return [
-            .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOMEM, .SQLITE_INTERRUPT, .SQLITE_ABORT,
-            .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PROTOCOL,
-            .SQLITE_PERM, .SQLITE_NOLFS,
+            .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOMEM, .SQLITE_INTERRUPT, .SQLITE_ABORT, .SQLITE_BUSY, .SQLITE_LOCKED,
+            .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PROTOCOL, .SQLITE_PERM, .SQLITE_NOLFS,
         ].contains(code)
     }
 
@@ -146,17 +141,12 @@ package struct ZoneTransaction: StoreTransaction {
 
     package func verdict(of id: String) throws -> Verdict? {
         try Row.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT device, hash, revision, as_sent FROM tidemark_verdict WHERE id = ?"
-            ),
+            db.cachedStatement(sql: "SELECT device, hash, revision, as_sent FROM tidemark_verdict WHERE id = ?"),
             arguments: [id]
         ).map { Verdict(device: $0[0], hash: $0[1], revision: $0[2], isAsSent: $0[3]) }
     }
 
-    package func authorsCopies(
-        of ids: [String],
-        _ extent: SyncRequest.Echo
-    ) throws -> [String: String] {
+    package func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
@@ -168,19 +158,13 @@ package struct ZoneTransaction: StoreTransaction {
                     """
             ),
             arguments: [
-                extent == .ids, extent == .verdicts,
-                "[\(ids.map(ChangeSetJSON.quote).joined(separator: ","))]",
+                extent == .ids, extent == .verdicts, "[\(ids.map(ChangeSetJSON.quote).joined(separator: ","))]",
             ]
         )
         var copies: [String: String] = [:]
         while let row = try rows.next() {
             let logged = try (row.value("logged") as String?).map { beginning in
-                try RevisionText.whole(
-                    beginning,
-                    row.value("rest"),
-                    of: row.value("revision"),
-                    in: db
-                )
+                try RevisionText.whole(beginning, row.value("rest"), of: row.value("revision"), in: db)
             }
             copies[try row.value("id")] = try AuthorsCopy(
                 whole: try row.value("body"),
@@ -194,9 +178,7 @@ package struct ZoneTransaction: StoreTransaction {
     package func known(_ ids: [String]) throws -> [String] {
         let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         return try String.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT id FROM tidemark_verdict WHERE id IN (SELECT value FROM json_each(?))"
-            ),
+            db.cachedStatement(sql: "SELECT id FROM tidemark_verdict WHERE id IN (SELECT value FROM json_each(?))"),
             arguments: [list]
         )
     }
@@ -222,14 +204,11 @@ package struct ZoneTransaction: StoreTransaction {
     // MARK: Ancestry
 
     package func ancestry(of ids: [String]) throws -> Ancestry {
-        guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else {
-            return Ancestry(revisions: [], isRefused: false)
-        }
+        guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else { return Ancestry(revisions: [], isRefused: false) }
         let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         let missing = try String.fetchOne(
             db.cachedStatement(
-                sql:
-                    "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM tidemark_verdict)"
+                sql: "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM tidemark_verdict)"
             ),
             arguments: [list]
         )
@@ -266,12 +245,7 @@ package struct ZoneTransaction: StoreTransaction {
     }
 
     /// Keeps what an accepted change set became; the log has the rest of it.
-    func keep(
-        _ envelope: SyncRequest.Envelope,
-        device: String?,
-        revision: Int64,
-        _ logged: LoggedChangeSet
-    ) throws {
+    func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64, _ logged: LoggedChangeSet) throws {
         if planted(PlantedBug.forgetsAcceptedVerdict) { return }
         try keep(envelope, [device, revision, logged.whole, logged.ids, logged.isAsSent])
     }

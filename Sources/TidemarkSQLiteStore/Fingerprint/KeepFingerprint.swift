@@ -18,25 +18,22 @@ extension ZoneTransaction {
     }
 
     /// Notes the fingerprint of a new revision, by what the commit changed.
-    func carryFingerprint(to revision: Int64, adding change: @autoclosure () throws -> Fingerprint)
-        throws
-    {
+    func carryFingerprint(to revision: Int64, adding change: @autoclosure () throws -> Fingerprint) throws {
         guard let previous = try keptFingerprint(at: revision - 1) else { return }
         let isOld = planted(PlantedBug.carriesOldFingerprint)
         try keepFingerprint(isOld ? previous : previous + change(), at: revision)
     }
 
     func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {
-        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_fingerprint VALUES (?, ?, ?)")
-            .execute(arguments: [revision, fingerprint.hex, shape])
+        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_fingerprint VALUES (?, ?, ?)").execute(arguments: [
+            revision, fingerprint.hex, shape,
+        ])
     }
 
     /// The fingerprint that is kept of a revision.
     package func keptFingerprint(at revision: Int64) throws -> Fingerprint? {
         try String.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT fingerprint FROM tidemark_fingerprint WHERE revision = ? AND shape = ?"
-            ),
+            db.cachedStatement(sql: "SELECT fingerprint FROM tidemark_fingerprint WHERE revision = ? AND shape = ?"),
             arguments: [revision, shape]
         ).flatMap(Fingerprint.init(hex:))
     }

@@ -77,9 +77,7 @@ public struct ZoneVerification: Sendable {
             try zone.keepFingerprint(computed, at: max(revision, repairing ? logEnd : 0))
         }
         guard repairing else { return }
-        if revision < logEnd {
-            try db.execute(sql: "UPDATE tidemark_zone SET revision = ?", arguments: [logEnd])
-        }
+        if revision < logEnd { try db.execute(sql: "UPDATE tidemark_zone SET revision = ?", arguments: [logEnd]) }
         if let last = damagedEntries.last { try zone.forgetLog(through: last.revision) }
     }
 

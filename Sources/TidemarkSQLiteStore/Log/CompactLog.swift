@@ -51,14 +51,8 @@ extension ZoneTransaction {
                 """,
             arguments: [horizon]
         )
-        try db.execute(
-            sql: "DELETE FROM tidemark_revision_rest WHERE revision < ?",
-            arguments: [horizon]
-        )
-        try db.execute(
-            sql: "DELETE FROM tidemark_fingerprint WHERE revision < ?",
-            arguments: [horizon]
-        )
+        try db.execute(sql: "DELETE FROM tidemark_revision_rest WHERE revision < ?", arguments: [horizon])
+        try db.execute(sql: "DELETE FROM tidemark_fingerprint WHERE revision < ?", arguments: [horizon])
         try db.execute(sql: "UPDATE tidemark_zone SET horizon = ?", arguments: [horizon])
     }
 
@@ -70,10 +64,7 @@ extension ZoneTransaction {
             sql: "UPDATE tidemark_revision SET body = '', chain = '' WHERE revision = ?",
             arguments: [revision]
         )
-        try db.execute(
-            sql: "DELETE FROM tidemark_revision_rest WHERE revision = ?",
-            arguments: [revision]
-        )
+        try db.execute(sql: "DELETE FROM tidemark_revision_rest WHERE revision = ?", arguments: [revision])
     }
 
     private func forgetGone(_ table: SyncedTable, _ horizon: Int64) throws {

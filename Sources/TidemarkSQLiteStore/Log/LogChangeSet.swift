@@ -6,11 +6,7 @@ import TidemarkStore
 
 /// The log: what a commit changed, as JSON ready to send, made once from the rows by the database.
 extension ZoneTransaction {
-    package func log(
-        _ envelope: SyncRequest.Envelope,
-        revision: Int64,
-        stamp: Stamp
-    ) throws -> LoggedChangeSet {
+    package func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> LoggedChangeSet {
         var answer = answerEnvelope(envelope.id, revision, stamp)
         answer.overruled = try takeOverruled(revision: revision, author: stamp.device)
         if let range = try ReduceCapture.settled(schema, in: db) {
@@ -30,11 +26,7 @@ extension ZoneTransaction {
         return logged
     }
 
-    package func authorsCopy(
-        _ envelope: SyncRequest.Envelope,
-        revision: Int64,
-        stamp: Stamp
-    ) throws -> String {
+    package func authorsCopy(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String {
         try staged.renderReduced(
             answerEnvelope(envelope.id, revision, stamp),
             revision: revision,
@@ -43,13 +35,8 @@ extension ZoneTransaction {
     }
 
     /// The envelope of an accepted change set; the time travels where somebody needs it.
-    private func answerEnvelope(_ id: String?, _ revision: Int64, _ stamp: Stamp) -> AnswerEnvelope
-    {
-        AnswerEnvelope(
-            id: id,
-            revision: revision,
-            time: schema.needsTimes ? stamp.time : nil
-        )
+    private func answerEnvelope(_ id: String?, _ revision: Int64, _ stamp: Stamp) -> AnswerEnvelope {
+        AnswerEnvelope(id: id, revision: revision, time: schema.needsTimes ? stamp.time : nil)
     }
 
     /// Logs the reduced changes.
@@ -67,10 +54,7 @@ extension ZoneTransaction {
             let envelope = answerEnvelope(id, revision, stamp)
             try staged.renderReduced(envelope, revision: revision, take: take)
         }
-        try carryFingerprint(
-            to: revision,
-            adding: RowFingerprints(db, schema: schema).reduced()
-        )
+        try carryFingerprint(to: revision, adding: RowFingerprints(db, schema: schema).reduced())
     }
 
     /// Keeps the ids that records have, or had, from ever being given again: whoever still refers
@@ -98,26 +82,15 @@ extension ZoneTransaction {
         var beginning = ""
         try render { number, piece in
             chain.take(piece)
-            if number == 0 {
-                beginning = piece
-            } else {
-                try RevisionText.keep(number, piece, of: revision, in: db)
-            }
+            if number == 0 { beginning = piece } else { try RevisionText.keep(number, piece, of: revision, in: db) }
         }
         let text = chain.text(device: stamp.device)
         try insertRevision(revision, id, stamp, beginning, chain: text)
-        try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(
-            arguments: [stamp.time])
+        try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(arguments: [stamp.time])
     }
 
     /// Adds a change set to the log, with the hash of the history up to it.
-    func insertRevision(
-        _ revision: Int64,
-        _ id: String?,
-        _ stamp: Stamp,
-        _ body: String,
-        chain: String
-    ) throws {
+    func insertRevision(_ revision: Int64, _ id: String?, _ stamp: Stamp, _ body: String, chain: String) throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_revision (revision, id, device, time, body, chain)
@@ -126,11 +99,7 @@ extension ZoneTransaction {
         ).executeLettingGo(arguments: [revision, id, stamp.device, stamp.time, body, chain])
     }
 
-    package func hasRevision(
-        by device: String,
-        after revision: Int64,
-        through last: Int64
-    ) throws -> Bool {
+    package func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -163,21 +132,12 @@ extension ZoneTransaction {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
             let entry = try LogEntry(row, in: db)
-            guard entry.revision == reached + 1, entry.isAuthentic else {
-                throw DamagedLog(revision: reached + 1)
-            }
-            let copy = AuthorsCopy(
-                whole: try row.value("whole"),
-                ids: try row.value("ids"),
-                logged: entry.body
-            )
+            guard entry.revision == reached + 1, entry.isAuthentic else { throw DamagedLog(revision: reached + 1) }
+            let copy = AuthorsCopy(whole: try row.value("whole"), ids: try row.value("ids"), logged: entry.body)
             let body = try copy.render()
             bytes += body.utf8.count
-            if planted(PlantedBug.countsRevisionThatDidNotFit) {
-                reached = try row.value("revision")
-            }
-            guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax
-            else {
+            if planted(PlantedBug.countsRevisionThatDidNotFit) { reached = try row.value("revision") }
+            guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax else {
                 return CatchUp(bodies: bodies, revision: reached, hasMore: true)
             }
             bodies.append(body)

@@ -23,8 +23,7 @@ struct LogEntry {
             iif(r.revision - 1 <= (SELECT adopted FROM tidemark_zone), '', NULL)) AS previous
         """
     /// Joins the entry before.
-    static let previousEntry =
-        "LEFT JOIN tidemark_revision AS p ON p.revision = r.revision - 1"
+    static let previousEntry = "LEFT JOIN tidemark_revision AS p ON p.revision = r.revision - 1"
 
     /// Reads an entry, whole.
     init(_ row: Row, in db: Database) throws {
@@ -32,23 +31,12 @@ struct LogEntry {
         device = try row.value("device")
         chain = try row.value("chain") ?? ""
         previous = try row.value("previous")
-        body = try RevisionText.whole(
-            row.value("body") ?? "",
-            row.value("rest"),
-            of: revision,
-            in: db
-        )
+        body = try RevisionText.whole(row.value("body") ?? "", row.value("rest"), of: revision, in: db)
     }
 
     /// Whether the change set is the one that was committed, as far as its hash can tell.
     var isAuthentic: Bool {
         guard !chain.isEmpty, let previous else { return !body.isEmpty }
-        return chain
-            == RecentChangeSet.chain(
-                after: previous,
-                revision: revision,
-                device: device,
-                body: body
-            )
+        return chain == RecentChangeSet.chain(after: previous, revision: revision, device: device, body: body)
     }
 }

@@ -27,9 +27,7 @@ package struct ReadRecent {
     /// Whether notes of overruled values are kept for a device.
     func hasNotes(_ device: String?) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_overruled WHERE device = ?)"
-            ),
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_overruled WHERE device = ?)"),
             arguments: [device]
         ) ?? false
     }
@@ -69,10 +67,7 @@ package struct ReadRecent {
 
     /// Consecutive change sets that end with the last of a range, oldest first; of the first
     /// revision, which devices are at, at least what it was.
-    package func changeSets(
-        _ range: ClosedRange<Int64>,
-        bytesMax: Int
-    ) throws -> [RecentChangeSet] {
+    package func changeSets(_ range: ClosedRange<Int64>, bytesMax: Int) throws -> [RecentChangeSet] {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
                 sql: """
@@ -94,16 +89,12 @@ package struct ReadRecent {
             guard bytes <= bytesMax, beginning?.isEmpty == false else { break }
             let entry = try LogEntry(row, in: db)
             // The transaction that answers instead says what became of it.
-            guard entry.revision == range.upperBound - Int64(run.count), entry.isAuthentic else {
-                break
-            }
+            guard entry.revision == range.upperBound - Int64(run.count), entry.isAuthentic else { break }
             run.append(
                 RecentChangeSet(
                     revision: entry.revision,
                     device: entry.device,
-                    fingerprint: try (row.value("fingerprint") as String?).flatMap(
-                        Fingerprint.init(hex:)
-                    ),
+                    fingerprint: try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:)),
                     chain: entry.chain,
                     body: entry.body
                 )

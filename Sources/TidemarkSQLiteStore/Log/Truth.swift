@@ -11,22 +11,15 @@ import TidemarkStore
 /// refer to them, because the device's own cascade may have taken them along; with a refused unique
 /// value comes its holder.
 extension ZoneTransaction {
-    package func refuse(
-        _ envelope: SyncRequest.Envelope,
-        device: String?,
-        reasons: [ConflictReason],
-        relatedMax: Int
-    ) throws -> String {
-        let reasons = try staged.beginTruth(envelope.ord, reasons) {
-            try holders($0, $1, envelope.ord)
-        }
+    package func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int)
+        throws -> String
+    {
+        let reasons = try staged.beginTruth(envelope.ord, reasons) { try holders($0, $1, envelope.ord) }
         try addChildren(relatedMax)
         try noteTruth()
         let body = try staged.renderTruth(AnswerEnvelope(id: envelope.id, reasons: reasons))
         try keep(envelope, device: device, refusal: body)
-        if planted(PlantedBug.skipsRevision) {
-            try db.execute(sql: "UPDATE tidemark_zone SET revision = revision + 1")
-        }
+        if planted(PlantedBug.skipsRevision) { try db.execute(sql: "UPDATE tidemark_zone SET revision = revision + 1") }
         return body
     }
 
@@ -74,10 +67,7 @@ extension ZoneTransaction {
                     added += db.changesCount
                 }
             }
-            let total =
-                try Int.fetchOne(
-                    db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_truth")
-                ) ?? 0
+            let total = try Int.fetchOne(db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_truth")) ?? 0
             if total > relatedMax { return }
         }
     }
@@ -87,10 +77,7 @@ extension ZoneTransaction {
     /// A staged record that sets only a part of the columns wants its own row's values in the
     /// others. One that the same change set deletes, or gives other values, holds nothing.
     private func holders(_ table: SyncedTable, _ columns: [String], _ ord: Int) throws -> [String] {
-        try String.fetchAll(
-            db.cachedStatement(sql: holdersSQL(table, columns)),
-            arguments: [ord]
-        )
+        try String.fetchAll(db.cachedStatement(sql: holdersSQL(table, columns)), arguments: [ord])
     }
 
     private func holdersSQL(_ table: SyncedTable, _ columns: [String]) -> String {

@@ -62,14 +62,11 @@ package struct SnapshotBuilder {
         guard try Int.fetchOne(db, sql: "SELECT count(*) FROM zone.tidemark_capture") == 0,
             let zone = try Row.fetchOne(db, sql: "SELECT * FROM zone.tidemark_zone")
         else { return nil }
-        if let base, try !DeltaRows(db: db, schema: schema).list(since: base, in: zone) {
-            return nil
-        }
+        if let base, try !DeltaRows(db: db, schema: schema).list(since: base, in: zone) { return nil }
         let header = SnapshotFormat.Header(
             zone: try zone.value("name"),
             epoch: try zone.value("epoch"),
-            revision: try zone.value("revision") as Int64
-                - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
+            revision: try zone.value("revision") as Int64 - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
             schema: try SchemaText.encode(schema),
             fingerprint: try String.fetchOne(
                 db,
@@ -100,9 +97,7 @@ package struct SnapshotBuilder {
     }
 
     private func close(_ file: DatabaseQueue) {
-        do {
-            try file.close()
-        } catch {
+        do { try file.close() } catch {
             // A scratch file that cannot be closed costs a descriptor until the queue goes away,
             // nothing else.
             return

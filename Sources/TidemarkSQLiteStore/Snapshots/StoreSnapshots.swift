@@ -26,14 +26,11 @@ extension EmbeddedStore {
     }
 
     /// A file of what has changed since; nil where all rows are better.
-    private func delta(
-        since base: DeltaBase?,
-        at state: ZoneState,
-        _ schema: SyncSchema
-    ) async throws -> SnapshotFile? {
-        guard let base, base.epoch == state.epoch, base.schema == state.schema,
-            base.revision < state.revision
-        else { return nil }
+    private func delta(since base: DeltaBase?, at state: ZoneState, _ schema: SyncSchema) async throws -> SnapshotFile?
+    {
+        guard let base, base.epoch == state.epoch, base.schema == state.schema, base.revision < state.revision else {
+            return nil
+        }
         let builder = SnapshotBuilder(zonePath: path, schema: schema, since: base)
         return try await snapshots.delta(since: base.revision, at: state) { path in
             try await apart { try builder.build(at: path) }
@@ -47,9 +44,7 @@ extension EmbeddedStore {
     }
 
     /// Tells that nobody reads the snapshot any more.
-    public func releaseSnapshot(_ snapshot: SnapshotFile) async {
-        await snapshots.release(snapshot)
-    }
+    public func releaseSnapshot(_ snapshot: SnapshotFile) async { await snapshots.release(snapshot) }
 
     /// Opens a file that is a zone already, for work on it beside its server or without one.
     ///
@@ -90,9 +85,9 @@ extension EmbeddedStore {
 
     /// Runs `body` on the zone's latest revision when that has all that others wrote, again while
     /// it says, by nil, that they have written meanwhile.
-    private func whenSettled<Result: Sendable>(
-        _ body: (ZoneState, SyncSchema) async throws -> Result?
-    ) async throws -> Result {
+    private func whenSettled<Result: Sendable>(_ body: (ZoneState, SyncSchema) async throws -> Result?) async throws
+        -> Result
+    {
         for _ in 0..<20 {
             let (state, schema) = try await file.committing { transaction, served in
                 try transaction.absorbOutsideChanges()
@@ -101,17 +96,17 @@ extension EmbeddedStore {
                 _ = try transaction.fingerprint(at: state.revision)
                 return (state, served.schema)
             }
-            do {
-                if let result = try await body(state, schema) { return result }
-            } catch let GzipError.fileFailed(operation, _, reason) {
+            do { if let result = try await body(state, schema) { return result } } catch let GzipError.fileFailed(
+                operation,
+                _,
+                reason
+            ) {
                 throw TidemarkError(
                     .storageFailed,
                     "The server cannot \(operation) a snapshot's file: \(reason).",
                     fix: "Make room on the server's disk, beside the zone's file; then try again."
                 )
-            } catch {
-                throw TidemarkError.typed(error, of: "the zone's file or its snapshot")
-            }
+            } catch { throw TidemarkError.typed(error, of: "the zone's file or its snapshot") }
         }
         throw TidemarkError(
             .unavailable,
@@ -122,9 +117,7 @@ extension EmbeddedStore {
 }
 
 /// Runs work on a thread of its own: it is all disk and SQLite.
-private func apart<Result: Sendable>(
-    _ work: @escaping @Sendable () throws -> Result
-) async throws -> Result {
+private func apart<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
     try await withCheckedThrowingContinuation { continuation in
         Thread.detachNewThread { continuation.resume(with: Swift.Result { try work() }) }
     }

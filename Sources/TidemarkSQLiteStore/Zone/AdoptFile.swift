@@ -62,10 +62,7 @@ package struct ZoneAdoption {
         }
         try Self.requireLatest(db)
         if isRestored, !isNew, !planted(PlantedBug.keepsEpochWhenPutBack) {
-            try db.execute(
-                sql:
-                    "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone"
-            )
+            try db.execute(sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone")
             try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])
         }
         let before = SyncSchema(tables: schema.tables, policies: try ZonePolicies.read(in: db))
@@ -95,8 +92,7 @@ package struct ZoneAdoption {
 
     private static func hasRows(_ db: Database, _ schema: SyncSchema) throws -> Bool {
         try schema.tables.contains {
-            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name($0.name)))")
-                ?? false
+            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name($0.name)))") ?? false
         }
     }
 }
@@ -117,8 +113,9 @@ extension SchemaIntrospection {
     /// The tables of a file that sync; all that it has when it is neither a zone's nor a device's.
     package static func synced(in db: Database) throws -> SyncSchema {
         let isKnown = try ["tidemark_zone", "tidemark_device"].contains { try db.tableExists($0) }
-        return try SchemaIntrospection(db, excluding: isKnown ? unserved(in: db) : [])
-            .validated(policies: ZonePolicies.read(in: db))
+        return try SchemaIntrospection(db, excluding: isKnown ? unserved(in: db) : []).validated(
+            policies: ZonePolicies.read(in: db)
+        )
     }
 
     /// Refuses exclusions of tables that a database does not have.
@@ -145,8 +142,7 @@ struct RowValidation {
                 SchemaProblem(
                     table: broken.table,
                     column: broken.column,
-                    reason:
-                        "row \(broken.key) refers to \(broken.parent) \(broken.parentKey), which does not exist",
+                    reason: "row \(broken.key) refers to \(broken.parent) \(broken.parentKey), which does not exist",
                     cure: """
                         PRAGMA foreign_key_check(\(SQLText.name(broken.table))); -- lists every such row
                         -- then insert the parent, or update or delete the child
@@ -170,16 +166,13 @@ struct RowValidation {
                 )
             )
         }
-        if table.keyKind == .text,
-            try exists("SELECT 1 FROM \(name) WHERE typeof(\(keys[0])) = 'blob'")
-        {
+        if table.keyKind == .text, try exists("SELECT 1 FROM \(name) WHERE typeof(\(keys[0])) = 'blob'") {
             problems.append(
                 SchemaProblem(
                     table: table.name,
                     column: table.key[0],
                     reason: "has blobs in a TEXT primary key",
-                    cure:
-                        "UPDATE \(name) SET \(keys[0]) = hex(\(keys[0])) WHERE typeof(\(keys[0])) = 'blob';"
+                    cure: "UPDATE \(name) SET \(keys[0]) = hex(\(keys[0])) WHERE typeof(\(keys[0])) = 'blob';"
                 )
             )
         }
@@ -189,17 +182,13 @@ struct RowValidation {
                 SchemaProblem(
                     table: table.name,
                     column: table.key[0],
-                    reason:
-                        "has ids below 0 or above 2^52 - 1, which stand for records not yet synced",
-                    cure:
-                        "SELECT \(keys[0]) FROM \(name) WHERE \(isReserved); -- then give these rows other ids"
+                    reason: "has ids below 0 or above 2^52 - 1, which stand for records not yet synced",
+                    cure: "SELECT \(keys[0]) FROM \(name) WHERE \(isReserved); -- then give these rows other ids"
                 )
             )
         }
         return problems
     }
 
-    private func exists(_ sql: String) throws -> Bool {
-        try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))") ?? false
-    }
+    private func exists(_ sql: String) throws -> Bool { try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))") ?? false }
 }

@@ -47,21 +47,13 @@ struct FollowSchema {
 
     /// The columns that were there before, by table.
     private func knownColumns() throws -> [String: Set<String>] {
-        let rows = try Row.fetchAll(
-            db,
-            sql: "SELECT tbl, col FROM tidemark_served_column WHERE now IS NULL"
-        )
-        return try rows.reduce(into: [:]) {
-            try $0[$1.value("tbl"), default: []].insert($1.value("col") as String)
-        }
+        let rows = try Row.fetchAll(db, sql: "SELECT tbl, col FROM tidemark_served_column WHERE now IS NULL")
+        return try rows.reduce(into: [:]) { try $0[$1.value("tbl"), default: []].insert($1.value("col") as String) }
     }
 
     /// The tables that were gone before; one that is there again is back.
     private func droppedTables() throws -> Set<String> {
-        try String.fetchSet(
-            db,
-            sql: "SELECT tbl FROM tidemark_served_column WHERE col = '' AND now = ''"
-        )
+        try String.fetchSet(db, sql: "SELECT tbl FROM tidemark_served_column WHERE col = '' AND now = ''")
     }
 
     // MARK: Additions
@@ -76,9 +68,7 @@ struct FollowSchema {
         guard !columns.isEmpty else { return }
         try refuseFormerNames(columns, of: table)
         let fills = try columns.map { ($0.name, try DefaultValue.json($0, in: db)) }
-        for (column, value) in fills {
-            try CaptureTables.fill(column, value, of: table, in: db)
-        }
+        for (column, value) in fills { try CaptureTables.fill(column, value, of: table, in: db) }
         let before = fills.map { ($0, "tidemark_decode(\(SQLText.literal($1)))") }
         try CaptureAddedColumns(table, before: Dictionary(uniqueKeysWithValues: before)).run(db)
         try note(fills, of: table)
@@ -94,8 +84,7 @@ struct FollowSchema {
             try $0[$1.value("col") as String] = $1.value("now") as String
         }
         let problems = columns.compactMap { column -> SchemaProblem? in
-            guard let now = former[column.name], table.columns.contains(where: { $0.name == now })
-            else { return nil }
+            guard let now = former[column.name], table.columns.contains(where: { $0.name == now }) else { return nil }
             return .formerName(column.name, of: now, in: table.name)
         }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
@@ -104,8 +93,7 @@ struct FollowSchema {
     private func note(_ columns: [(String, String?)], of table: SyncedTable) throws {
         for (column, fill) in columns {
             try db.execute(
-                sql:
-                    "INSERT OR REPLACE INTO tidemark_served_column (tbl, col, fill) VALUES (?, ?, ?)",
+                sql: "INSERT OR REPLACE INTO tidemark_served_column (tbl, col, fill) VALUES (?, ?, ?)",
                 arguments: [table.name, column, fill]
             )
         }
@@ -120,14 +108,11 @@ struct FollowSchema {
             let new = latest(rename, columns)
             // A column that got its former name back.
             if new == rename.old, columns.contains(new) { continue }
-            guard let table = schema.byName[rename.table], columns.contains(new),
-                !columns.contains(rename.old)
-            else {
+            guard let table = schema.byName[rename.table], columns.contains(new), !columns.contains(rename.old) else {
                 throw TidemarkError(
                     .invalidArgument,
                     "\(rename.table).\(rename.old) was not renamed to \(rename.new) in this file.",
-                    fix:
-                        "Rename it first: ALTER TABLE \(rename.table) RENAME COLUMN \(rename.old) TO \(rename.new).",
+                    fix: "Rename it first: ALTER TABLE \(rename.table) RENAME COLUMN \(rename.old) TO \(rename.new).",
                     place: .init(table: rename.table, column: rename.old)
                 )
             }
@@ -162,24 +147,17 @@ struct FollowSchema {
         var seen = Set([rename.old])
         while !columns.contains(name), seen.insert(name).inserted,
             let next = renames.first(where: { $0.table == rename.table && $0.old == name })
-        {
-            name = next.new
-        }
+        { name = next.new }
         return name
     }
 
     private func forgetWhatIsGone(_ known: [String: Set<String>]) throws {
         for (name, columns) in known.sorted(by: { $0.key < $1.key }) {
             let present = Set(schema.byName[name]?.columns.map(\.name) ?? [])
-            for column in columns.subtracting(present).sorted() {
-                try drop(name, column)
-            }
+            for column in columns.subtracting(present).sorted() { try drop(name, column) }
             if present.isEmpty {
                 try CaptureTables.forget(name, in: db)
-                try db.execute(
-                    sql: "DELETE FROM tidemark_served_column WHERE tbl = ?",
-                    arguments: [name]
-                )
+                try db.execute(sql: "DELETE FROM tidemark_served_column WHERE tbl = ?", arguments: [name])
                 try drop(name, "")
             }
         }
@@ -205,21 +183,12 @@ struct FollowSchema {
         let zone = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
         let epoch: String = try zone?.value("epoch") ?? ""
         let revision: Int64 = try zone?.value("revision") ?? 0
-        let rows = try Digest.compute(
-            db,
-            schema: SyncSchema(tables: rebuilt),
-            zone: epoch,
-            revision: revision
-        ).hash
+        let rows = try Digest.compute(db, schema: SyncSchema(tables: rebuilt), zone: epoch, revision: revision).hash
         let hex = ContentHash.of("\(epoch) \(revision) \(rows)").utf8.prefix(32)
         var text = String(decoding: hex, as: UTF8.self)
-        for offset in [20, 16, 12, 8] {
-            text.insert("-", at: text.index(text.startIndex, offsetBy: offset))
-        }
+        for offset in [20, 16, 12, 8] { text.insert("-", at: text.index(text.startIndex, offsetBy: offset)) }
         // What the old history had is known: nothing was forgotten.
-        try db.execute(
-            sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone"
-        )
+        try db.execute(sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone")
         try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [text])
         // Nor are the rows those whose fingerprints are kept.
         try db.execute(sql: "DELETE FROM tidemark_fingerprint")
@@ -228,15 +197,11 @@ struct FollowSchema {
 
     private func history() throws -> SchemaHistory {
         var history = SchemaHistory()
-        for row in try Row.fetchAll(
-            db,
-            sql: "SELECT tbl, col, fill, now FROM tidemark_served_column ORDER BY tbl, col"
-        ) {
+        for row in try Row.fetchAll(db, sql: "SELECT tbl, col, fill, now FROM tidemark_served_column ORDER BY tbl, col")
+        {
             let table: String = try row.value("tbl")
             let column: String = try row.value("col")
-            if let fill = try row.value("fill") as String? {
-                history.fills[table, default: [:]][column] = fill
-            }
+            if let fill = try row.value("fill") as String? { history.fills[table, default: [:]][column] = fill }
             guard let now = try row.value("now") as String? else { continue }
             if column.isEmpty {
                 history.droppedTables.append(table)

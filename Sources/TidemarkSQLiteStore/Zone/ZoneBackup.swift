@@ -32,9 +32,7 @@ public struct ZoneBackup: Sendable {
         let scratch = try ScratchFolder(for: out, id: id)
         defer { scratch.remove() }
         let copy = scratch.path("file")
-        try TidemarkError.typingStorage(of: path) {
-            try Self.copy(path, to: copy, progress)
-        }
+        try TidemarkError.typingStorage(of: path) { try Self.copy(path, to: copy, progress) }
         self = try TidemarkError.typingStorage(of: out) { try ZoneBackup(checking: copy) }
         try scratch.place("file", at: out)
     }

@@ -59,9 +59,7 @@ final class ZoneFile: Sendable {
                 try EngineConnection.flushCommits(of: db)
                 var opened: (adoption: ZoneAdoption, served: ServedSchema, place: FilePlace)?
                 try db.inTransaction(.immediate) {
-                    if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty {
-                        try db.execute(sql: schemaSQL)
-                    }
+                    if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty { try db.execute(sql: schemaSQL) }
                     let adoption = try adopt(db, opening)
                     let served = try ServedSchema(adoption.schema, in: db)
                     opened = (adoption, served, FilePlace(of: db))
@@ -71,11 +69,7 @@ final class ZoneFile: Sendable {
             }
         }
         guard let opened else {
-            throw TidemarkError(
-                .unusableFile,
-                "The file cannot be adopted.",
-                fix: "Check that it can be written."
-            )
+            throw TidemarkError(.unusableFile, "The file cannot be adopted.", fix: "Check that it can be written.")
         }
         place = opened.place
         served = Mutex(opened.served)
@@ -88,10 +82,7 @@ final class ZoneFile: Sendable {
 
     /// Runs `body` in a transaction on the tables as they are now, which it may roll back.
     func inTransaction<Result: Sendable>(
-        _ body:
-            @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> (
-                Result, Database.TransactionCompletion
-            )
+        _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> (Result, Database.TransactionCompletion)
     ) async throws -> Result {
         try await pool.writeWithoutTransaction { [self] db in
             var result: Result?
@@ -120,9 +111,7 @@ final class ZoneFile: Sendable {
                 if let followed { self.served.withLock { $0 = followed } }
                 // On the writer's own queue, hence in the order of the commits.
                 if let reached { self.committed(reached) }
-            } catch {
-                throw TidemarkError.typed(error, of: Self.name)
-            }
+            } catch { throw TidemarkError.typed(error, of: Self.name) }
             guard let result else {
                 throw TidemarkError(
                     .internalFailure,
@@ -135,22 +124,16 @@ final class ZoneFile: Sendable {
     }
 
     /// Runs `body` in a transaction on the tables as they are now, and commits it.
-    func committing<Result: Sendable>(
-        _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> Result
-    ) async throws -> Result {
-        try await inTransaction { (try body($0, $1), .commit) }
-    }
+    func committing<Result: Sendable>(_ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> Result)
+        async throws -> Result
+    { try await inTransaction { (try body($0, $1), .commit) } }
 
     /// Reads beside whoever writes.
-    func reading<Result: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> Result
-    ) async throws -> Result {
+    func reading<Result: Sendable>(_ body: @escaping @Sendable (Database) throws -> Result) async throws -> Result {
         do {
             try place.requireUnmoved()
             return try await pool.read(body)
-        } catch {
-            throw TidemarkError.typed(error, of: Self.name)
-        }
+        } catch { throw TidemarkError.typed(error, of: Self.name) }
     }
 
     /// Whether another program has written what nobody has taken in.
@@ -159,9 +142,7 @@ final class ZoneFile: Sendable {
             try place.requireUnmoved()
             if !watch.isOpen { try await pool.read { _ in try watch.open() } }
             return try await watch.hasNews()
-        } catch {
-            throw TidemarkError.typed(error, of: Self.name)
-        }
+        } catch { throw TidemarkError.typed(error, of: Self.name) }
     }
 
     /// What the zone is at for a device; nil when that has to be found out in a transaction.
@@ -170,17 +151,14 @@ final class ZoneFile: Sendable {
             try place.requireUnmoved()
             if !watch.isOpen { try await pool.read { _ in try watch.open() } }
             return try await watch.head(of: served.withLock { $0 }, for: device)
-        } catch {
-            throw TidemarkError.typed(error, of: Self.name)
-        }
+        } catch { throw TidemarkError.typed(error, of: Self.name) }
     }
 
     /// Consecutive change sets that end with the last of a range.
     func recent(_ range: ClosedRange<Int64>, bytesMax: Int) async throws -> [RecentChangeSet] {
         let served = served.withLock { $0 }
         return try await reading { db in
-            try ReadRecent(db, schema: served.schema, hash: served.hash)
-                .changeSets(range, bytesMax: bytesMax)
+            try ReadRecent(db, schema: served.schema, hash: served.hash).changeSets(range, bytesMax: bytesMax)
         }
     }
 
@@ -214,9 +192,7 @@ final class ZoneFile: Sendable {
         let known = served.withLock { $0 }
         guard try ServedSchema.version(of: db) != known.version else { return known }
         db.clearSchemaCache()
-        do {
-            return try ServedSchema(adopt(db, Opening()).schema, in: db)
-        } catch let problem as UnsyncableSchema {
+        do { return try ServedSchema(adopt(db, Opening()).schema, in: db) } catch let problem as UnsyncableSchema {
             throw TidemarkError(
                 .unavailable,
                 "The tables of the zone's file were altered so that they cannot be synced.",
@@ -244,7 +220,5 @@ struct ServedSchema: Hashable, Sendable {
         version = try Self.version(of: db)
     }
 
-    static func version(of db: Database) throws -> Int {
-        try Int.fetchOne(db, sql: "PRAGMA main.schema_version") ?? 0
-    }
+    static func version(of db: Database) throws -> Int { try Int.fetchOne(db, sql: "PRAGMA main.schema_version") ?? 0 }
 }

@@ -7,9 +7,9 @@ enum ZonePolicies {
     /// The policies by table, and by `table.column`; none in a file without bookkeeping.
     static func read(in db: Database) throws -> [String: ConflictPolicy] {
         guard try db.tableExists("tidemark_policy") else { return [:] }
-        return try Row.fetchAll(db, sql: "SELECT name, policy FROM tidemark_policy").reduce(
-            into: [:]
-        ) { policies, row in
+        return try Row.fetchAll(db, sql: "SELECT name, policy FROM tidemark_policy").reduce(into: [:]) {
+            policies,
+            row in
             let name: String = try row.value("policy")
             guard let policy = ConflictPolicy(rawValue: name) else {
                 throw TidemarkError(
@@ -29,10 +29,7 @@ enum ZonePolicies {
     static func write(_ policies: [String: ConflictPolicy], in db: Database) throws {
         try db.execute(sql: "DROP TABLE tidemark_policy; \(tableSQL)")
         for (name, policy) in policies.sorted(by: { $0.key < $1.key }) {
-            try db.execute(
-                sql: "INSERT INTO tidemark_policy VALUES (?, ?)",
-                arguments: [name, policy.rawValue]
-            )
+            try db.execute(sql: "INSERT INTO tidemark_policy VALUES (?, ?)", arguments: [name, policy.rawValue])
         }
     }
 

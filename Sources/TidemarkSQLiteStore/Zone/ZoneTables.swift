@@ -34,9 +34,7 @@ enum ZoneTables {
             try db.execute(sql: "ALTER TABLE tidemark_verdict ADD COLUMN \(asSentColumn)")
         }
         if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "chain" }) {
-            try db.execute(
-                sql: "ALTER TABLE tidemark_revision ADD COLUMN chain TEXT NOT NULL DEFAULT ''"
-            )
+            try db.execute(sql: "ALTER TABLE tidemark_revision ADD COLUMN chain TEXT NOT NULL DEFAULT ''")
         }
     }
 

@@ -3,21 +3,13 @@ import TidemarkCore
 /// Whether a request fits what the zone is at: what refuses it whole, before it has any effect.
 extension SyncHandler {
     /// Refuses a request that does not fit what the zone is at.
-    func admit(
-        _ request: SyncRequest,
-        to zone: ZoneState,
-        in transaction: some StoreTransaction
-    ) throws {
+    func admit(_ request: SyncRequest, to zone: ZoneState, in transaction: some StoreTransaction) throws {
         try check(request, against: zone, in: transaction)
         try checkLap(request, in: transaction)
         try compareFingerprint(request, against: zone, in: transaction)
     }
 
-    private func check(
-        _ request: SyncRequest,
-        against zone: ZoneState,
-        in transaction: some StoreTransaction
-    ) throws {
+    private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some StoreTransaction) throws {
         if let epoch = request.epoch, epoch != zone.epoch, !planted(PlantedBug.ignoresEpoch) {
             let end = try transaction.end(of: epoch)
             throw TidemarkError(
@@ -32,14 +24,11 @@ extension SyncHandler {
             throw TidemarkError(
                 .revisionAhead,
                 "maxRevision is \(request.maxRevision), but the zone has only reached \(zone.revision).",
-                fix:
-                    "Take a new snapshot: the server's file was replaced or restored from a backup."
+                fix: "Take a new snapshot: the server's file was replaced or restored from a backup."
             )
         }
         // An older base can be judged for ever; only what came after it cannot be told.
-        guard
-            request.maxRevision >= zone.horizon || request.echo == .verdicts
-                || planted(PlantedBug.forgetsHorizon)
+        guard request.maxRevision >= zone.horizon || request.echo == .verdicts || planted(PlantedBug.forgetsHorizon)
         else {
             throw TidemarkError(
                 .snapshotRequired,
@@ -54,24 +43,14 @@ extension SyncHandler {
     private func checkLap(_ request: SyncRequest, in transaction: some StoreTransaction) throws {
         guard let lap = request.lap, let device = request.device else { return }
         if planted(PlantedBug.believesAnyLap) { return }
-        guard lap.follows(try transaction.lastExchange(with: device)?.lap) else {
-            throw Self.identityInUse
-        }
+        guard lap.follows(try transaction.lastExchange(with: device)?.lap) else { throw Self.identityInUse }
     }
 
     /// Tells them apart where a request has no lap: a device that has taken in all answers knows
     /// every revision of its own.
-    func checkSettled(
-        _ request: SyncRequest,
-        _ missed: CatchUp,
-        in transaction: some StoreTransaction
-    ) throws {
+    func checkSettled(_ request: SyncRequest, _ missed: CatchUp, in transaction: some StoreTransaction) throws {
         guard request.isSettled, let device = request.device,
-            try transaction.hasRevision(
-                by: device,
-                after: request.maxRevision,
-                through: missed.revision
-            )
+            try transaction.hasRevision(by: device, after: request.maxRevision, through: missed.revision)
         else { return }
         throw Self.identityInUse
     }

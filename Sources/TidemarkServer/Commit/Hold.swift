@@ -20,9 +20,7 @@ public struct Hold: Hashable, Sendable {
     ///
     /// Names are written plainly, so one that has no `"wait"` in it does not wait. A request with
     /// so much in it that it is large brings something, and is not held.
-    public static func isPossible(for body: [UInt8]) -> Bool {
-        body.count <= bytesMax && body.contain(member)
-    }
+    public static func isPossible(for body: [UInt8]) -> Bool { body.count <= bytesMax && body.contain(member) }
 
     private static let bytesMax = 1 << 16
     private static let member = Array(#""wait""#.utf8)
@@ -38,26 +36,17 @@ extension SyncHandler {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
     public func hold(_ body: [UInt8], in transaction: some StoreTransaction) throws -> Hold? {
         let request = try transaction.stage(body, limits: limits)
-        guard let wait = request.wait, wait > 0, request.question == nil,
-            request.changeSets.isEmpty, request.echo != .verdicts
+        guard let wait = request.wait, wait > 0, request.question == nil, request.changeSets.isEmpty,
+            request.echo != .verdicts
         else { return nil }
         try transaction.absorbOutsideChanges()
         let zone = try transaction.zone()
         try admit(request, to: zone, in: transaction)
         guard request.maxRevision == zone.revision, hasShape(of: zone, request) else { return nil }
         let notes = try request.device.map {
-            try transaction.overruled(
-                device: $0,
-                taken: request.overruled,
-                through: zone.revision,
-                limit: 1
-            )
+            try transaction.overruled(device: $0, taken: request.overruled, through: zone.revision, limit: 1)
         }
         guard notes?.isEmpty ?? true else { return nil }
-        return Hold(
-            epoch: zone.epoch,
-            revision: zone.revision,
-            milliseconds: min(wait, limits.waitMillisecondsMax)
-        )
+        return Hold(epoch: zone.epoch, revision: zone.revision, milliseconds: min(wait, limits.waitMillisecondsMax))
     }
 }

@@ -17,16 +17,12 @@ extension SyncHandler {
 
     /// Who made a change set, and when: by its author's clock, as far as that can be believed, else
     /// by the server's.
-    func stamped(
-        _ envelope: SyncRequest.Envelope,
-        _ request: SyncRequest,
-        _ clock: inout HybridClock,
-        at now: Int64
-    ) -> Stamp {
+    func stamped(_ envelope: SyncRequest.Envelope, _ request: SyncRequest, _ clock: inout HybridClock, at now: Int64)
+        -> Stamp
+    {
         let time =
-            envelope.time.map {
-                clock.admit($0, at: now, skewMax: limits.clockSkewMillisecondsMax)
-            } ?? clock.next(at: now)
+            envelope.time.map { clock.admit($0, at: now, skewMax: limits.clockSkewMillisecondsMax) }
+            ?? clock.next(at: now)
         return Stamp(time: time, device: request.device)
     }
 
@@ -50,17 +46,13 @@ extension SyncHandler {
             }
             return Outcome(body: nil, revision: verdict.revision, repeated: verdict)
         }
-        if planted(PlantedBug.refusesEverything) {
-            throw TidemarkError(.constraintViolated, "No.", fix: "Give up.")
-        }
+        if planted(PlantedBug.refusesEverything) { throw TidemarkError(.constraintViolated, "No.", fix: "Give up.") }
         let ancestry = try transaction.ancestry(of: envelope.after)
         do {
             return try transaction.attempt {
                 // Before anything else: its temporary ids may be those of the refused one.
                 guard !ancestry.isRefused else {
-                    throw Violation.conflict([
-                        ConflictReason(table: "", key: "", columns: [], rule: .predecessor)
-                    ])
+                    throw Violation.conflict([ConflictReason(table: "", key: "", columns: [], rule: .predecessor)])
                 }
                 let revision = try transaction.begin(envelope.ord, device: request.device)
                 let base = request.maxRevision
@@ -72,18 +64,13 @@ extension SyncHandler {
                 )
                 try transaction.overrule(overrulings, in: envelope.ord)
                 try transaction.apply(envelope.ord)
-                _ = try judgeAll(
-                    transaction.cascades(envelope.ord, base: base, seen: seen),
-                    in: transaction
-                )
+                _ = try judgeAll(transaction.cascades(envelope.ord, base: base, seen: seen), in: transaction)
                 let logged = try transaction.log(envelope, revision: revision, stamp: stamp)
                 if echo == .verdicts { return Outcome(body: logged.ids, revision: revision) }
                 if echo == .ids, envelope.id != nil, logged.isAsSent {
                     return Outcome(body: nil, revision: revision, ids: logged.ids)
                 }
-                let copy =
-                    try logged.whole
-                    ?? transaction.authorsCopy(envelope, revision: revision, stamp: stamp)
+                let copy = try logged.whole ?? transaction.authorsCopy(envelope, revision: revision, stamp: stamp)
                 return Outcome(body: copy, revision: revision)
             }
         } catch Violation.conflict(let reasons) {
@@ -109,10 +96,7 @@ extension SyncHandler {
     /// Judges contended records.
     ///
     /// - Returns: Those in which a policy decided between two values.
-    private func judgeAll(
-        _ contentions: [Contention],
-        in transaction: some StoreTransaction
-    ) throws -> [Overruling] {
+    private func judgeAll(_ contentions: [Contention], in transaction: some StoreTransaction) throws -> [Overruling] {
         var reasons = [ConflictReason]()
         var overrulings = [Overruling]()
         for contention in contentions {
@@ -120,9 +104,7 @@ extension SyncHandler {
             switch judge(contention, policy: policy.table, columns: policy.columns) {
             case .merge: continue
             case .overrule(let mine, let theirs):
-                overrulings.append(
-                    Overruling(contention: contention, mine: mine, theirs: theirs)
-                )
+                overrulings.append(Overruling(contention: contention, mine: mine, theirs: theirs))
             case .conflict(let rule, let columns):
                 reasons.append(
                     ConflictReason(

@@ -91,9 +91,7 @@ public protocol StoreTransaction {
     func begin(_ ord: Int, device: String?) throws -> Int64
 
     /// The conflict policy of a table, and those of its columns that have one of their own.
-    func policy(of table: String) throws -> (
-        table: ConflictPolicy, columns: [String: ConflictPolicy]
-    )
+    func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy])
 
     /// The records of a change set that somebody else changed after `base`, except in revisions
     /// `seen`.
@@ -117,37 +115,20 @@ public protocol StoreTransaction {
     func cascades(_ ord: Int, base: Int64, seen: [Int64]) throws -> [Contention]
 
     /// Logs what the transaction changed since `begin`, at the revision, and keeps the verdict.
-    func log(
-        _ envelope: SyncRequest.Envelope,
-        revision: Int64,
-        stamp: Stamp
-    ) throws -> LoggedChangeSet
+    func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> LoggedChangeSet
 
     /// The change set just logged as its author receives it, JSON.
-    func authorsCopy(
-        _ envelope: SyncRequest.Envelope,
-        revision: Int64,
-        stamp: Stamp
-    ) throws -> String
+    func authorsCopy(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String
 
     /// The truth for a refused change set: every record it touched and those related to them, JSON.
     ///
     /// Keeps the verdict. At most `relatedMax` related records come along.
-    func refuse(
-        _ envelope: SyncRequest.Envelope,
-        device: String?,
-        reasons: [ConflictReason],
-        relatedMax: Int
-    ) throws -> String
+    func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int) throws
+        -> String
 
     /// The notes of values of this device that others overruled, oldest first, JSON each, up to a
     /// revision; those numbered up to `taken` have arrived and are forgotten.
-    func overruled(
-        device: String,
-        taken: Int64,
-        through revision: Int64,
-        limit: Int
-    ) throws -> [String]
+    func overruled(device: String, taken: Int64, through revision: Int64, limit: Int) throws -> [String]
 
     /// Takes the bodies of revisions up to `horizon` out of the log, and what else only they need.
     ///

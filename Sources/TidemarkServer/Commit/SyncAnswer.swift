@@ -46,8 +46,7 @@ public struct SyncAnswer: Hashable, Sendable {
             case .ids: #""echo":"ids","#
             case .verdicts: #""answer":"verdicts","#
             }
-        return
-            #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#
+        return #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#
             + #""more":\#(hasMore),\#(echo)\#(print)\#(notes)"#
             + #""changeSets":[\#(changeSets.joined(separator: ","))]}"#
     }

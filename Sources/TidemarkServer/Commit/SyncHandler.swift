@@ -30,15 +30,12 @@ public struct SyncHandler: Sendable {
     }
 
     /// Answers a staged request, and says in numbers what it was about.
-    func answer(
-        _ request: SyncRequest,
-        in transaction: some StoreTransaction
-    ) throws -> (text: String, tally: SyncTally) {
+    func answer(_ request: SyncRequest, in transaction: some StoreTransaction) throws -> (
+        text: String, tally: SyncTally
+    ) {
         try transaction.turn(to: request)
         try transaction.absorbOutsideChanges()
-        if let question = request.question {
-            return (try answer(question, of: request, in: transaction), SyncTally())
-        }
+        if let question = request.question { return (try answer(question, of: request, in: transaction), SyncTally()) }
         let start = try transaction.zone()
         try admit(request, to: start, in: transaction)
         let missed = try catchUp(request, at: start, in: transaction)
@@ -52,14 +49,7 @@ public struct SyncHandler: Sendable {
         for envelope in request.changeSets {
             let outcome = try placing(envelope) {
                 let stamp = stamped(envelope, request, &clock, at: transaction.now)
-                return try decide(
-                    envelope,
-                    request,
-                    stamp,
-                    echo,
-                    accepted: accepted,
-                    in: transaction
-                )
+                return try decide(envelope, request, stamp, echo, accepted: accepted, in: transaction)
             }
             if let revision = outcome.revision { accepted.append(revision) }
             verdicts.append(outcome)
@@ -83,8 +73,7 @@ public struct SyncHandler: Sendable {
         // Who adds up the rows for himself has to be told what they should add up to.
         let ids = fingerprint == nil || notes?.isEmpty == false ? [] : verdicts.compactMap(\.ids)
         let isAsSent = !ids.isEmpty && ids.count == verdicts.count
-        let changeSets =
-            isAsSent ? ids : try merged(missed, verdicts, of: request, in: transaction)
+        let changeSets = isAsSent ? ids : try merged(missed, verdicts, of: request, in: transaction)
         // Only now: what the answer has of the log may be behind the new horizon.
         try compact(transaction)
         let answer = SyncAnswer(
@@ -118,16 +107,13 @@ public struct SyncHandler: Sendable {
     /// cost depends on the records that changed, not on how often.
     ///
     /// Nothing of the request has been looked at yet; it comes again after the delta.
-    private func catchUp(
-        _ request: SyncRequest,
-        at zone: ZoneState,
-        in transaction: some StoreTransaction
-    ) throws -> CatchUp {
+    private func catchUp(_ request: SyncRequest, at zone: ZoneState, in transaction: some StoreTransaction) throws
+        -> CatchUp
+    {
         guard request.echo != .verdicts else {
             return CatchUp(bodies: [], revision: request.maxRevision, hasMore: false)
         }
-        let takesDelta =
-            request.takesDelta && request.limit == nil && request.schema == zone.schema
+        let takesDelta = request.takesDelta && request.limit == nil && request.schema == zone.schema
         let bytesMax = takesDelta ? limits.deltaBytesMin : limits.catchUpBytesMax
         let limit = min(request.limit ?? .max, limits.revisionsPerAnswerMax)
         let missed = try transaction.catchUp(
@@ -141,8 +127,7 @@ public struct SyncHandler: Sendable {
             )
         )
         let isMuch =
-            missed.hasMore && missed.bodies.count < limit
-            || missed.bodies.reduce(0) { $0 + $1.utf8.count } > bytesMax
+            missed.hasMore && missed.bodies.count < limit || missed.bodies.reduce(0) { $0 + $1.utf8.count } > bytesMax
         guard takesDelta, isMuch else { return missed }
         throw TidemarkError(
             .snapshotRequired,
@@ -161,13 +146,8 @@ public struct SyncHandler: Sendable {
     }
 
     /// Adds the change set to the place of an error that is thrown while it is looked at.
-    private func placing<Result>(
-        _ envelope: SyncRequest.Envelope,
-        _ body: () throws -> Result
-    ) throws -> Result {
-        do {
-            return try body()
-        } catch var error as TidemarkError {
+    private func placing<Result>(_ envelope: SyncRequest.Envelope, _ body: () throws -> Result) throws -> Result {
+        do { return try body() } catch var error as TidemarkError {
             error.place.changeSet = envelope.index
             error.place.id = envelope.id
             throw error
@@ -187,13 +167,9 @@ public struct SyncHandler: Sendable {
         let own = zip(request.changeSets, verdicts).filter { _, verdict in
             let isMissed = missed.includes(verdict.revision, after: request.maxRevision)
             let author = verdict.repeated?.device
-            return isMissed
-                ? author == nil || author != request.device
-                : !missed.hasMore || verdict.revision == nil
+            return isMissed ? author == nil || author != request.device : !missed.hasMore || verdict.revision == nil
         }
-        let unknown = own.compactMap { envelope, verdict in
-            verdict.body == nil ? envelope.id : nil
-        }
+        let unknown = own.compactMap { envelope, verdict in verdict.body == nil ? envelope.id : nil }
         let extent = request.echo == .verdicts ? request.echo : .all
         let copies = unknown.isEmpty ? [:] : try transaction.authorsCopies(of: unknown, extent)
         var bodies = missed.bodies
@@ -206,9 +182,7 @@ public struct SyncHandler: Sendable {
                     place: .init(changeSet: envelope.index, id: envelope.id)
                 )
             }
-            if let revision = verdict.revision,
-                missed.includes(revision, after: request.maxRevision)
-            {
+            if let revision = verdict.revision, missed.includes(revision, after: request.maxRevision) {
                 // Revisions are dense, so its place is known.
                 bodies[Int(revision - request.maxRevision - 1)] = body
             } else {

@@ -20,14 +20,7 @@ public struct SyncRequest: Hashable, Sendable {
         public let time: Int64?
 
         /// Makes an envelope.
-        public init(
-            ord: Int,
-            index: Int,
-            id: String?,
-            after: [String],
-            hash: String,
-            time: Int64? = nil
-        ) {
+        public init(ord: Int, index: Int, id: String?, after: [String], hash: String, time: Int64? = nil) {
             self.ord = ord
             self.index = index
             self.id = id

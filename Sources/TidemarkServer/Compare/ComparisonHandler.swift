@@ -24,8 +24,7 @@ public struct ComparisonHandler: Sendable {
         // At another revision the rows are others anyway: the device has to take those in first.
         let compared =
             request.revision == zone.revision
-            ? try transaction.compare(request.ranges, limits: limits)
-            : Comparison(differing: [], changeSet: nil)
+            ? try transaction.compare(request.ranges, limits: limits) : Comparison(differing: [], changeSet: nil)
         return answer(compared, zone, fingerprint)
     }
 
@@ -46,11 +45,7 @@ public struct ComparisonHandler: Sendable {
         }
     }
 
-    private func answer(
-        _ compared: Comparison,
-        _ zone: ZoneState,
-        _ fingerprint: Fingerprint?
-    ) -> String {
+    private func answer(_ compared: Comparison, _ zone: ZoneState, _ fingerprint: Fingerprint?) -> String {
         let print = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""
         let changeSet = compared.changeSet.map { #","changeSet":\#($0)"# } ?? ""
         let differing = compared.differing.map(String.init).joined(separator: ",")

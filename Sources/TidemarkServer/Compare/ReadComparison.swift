@@ -9,9 +9,7 @@ extension ComparisonHandler {
     ///   the protocol, or it has more ranges than the server looks at.
     func read(_ body: [UInt8]) throws -> ComparisonRequest {
         let request: ComparisonRequest
-        do {
-            request = try JSONDecoder().decode(ComparisonRequest.self, from: Data(body))
-        } catch {
+        do { request = try JSONDecoder().decode(ComparisonRequest.self, from: Data(body)) } catch {
             throw Self.malformed(error as? DecodingError)
         }
         guard request.ranges.count <= limits.rangesPerRequestMax else {
@@ -22,9 +20,7 @@ extension ComparisonHandler {
             )
         }
         try Self.refuseNames(of: body)
-        guard request.revision >= 0 else {
-            throw Self.malformed("revision is no integer from 0 on.")
-        }
+        guard request.revision >= 0 else { throw Self.malformed("revision is no integer from 0 on.") }
         for (index, range) in request.ranges.enumerated() where range.rows < 0 {
             throw Self.malformed("ranges[\(index)].rows is no integer from 0 on.")
         }
@@ -68,13 +64,8 @@ extension ComparisonHandler {
         }
     }
 
-    private static func add(
-        _ name: String,
-        to names: inout Set<String>,
-        _ isInRange: Bool
-    ) throws {
-        guard (isInRange ? WireName.rangeMembers : WireName.comparisonMembers).contains(name)
-        else {
+    private static func add(_ name: String, to names: inout Set<String>, _ isInRange: Bool) throws {
+        guard (isInRange ? WireName.rangeMembers : WireName.comparisonMembers).contains(name) else {
             throw malformed("\(isInRange ? "A range" : "The request") has a member \(name).")
         }
         guard names.insert(name).inserted else {
@@ -91,10 +82,8 @@ extension ComparisonHandler {
     /// Names the member that could not be read, if it was one.
     private static func malformed(_ error: DecodingError?) -> TidemarkError {
         switch error {
-        case .keyNotFound(let key, let context):
-            malformed("\(path(of: context.codingPath + [key])) is missing.")
-        case .typeMismatch(_, let context), .valueNotFound(_, let context),
-            .dataCorrupted(let context):
+        case .keyNotFound(let key, let context): malformed("\(path(of: context.codingPath + [key])) is missing.")
+        case .typeMismatch(_, let context), .valueNotFound(_, let context), .dataCorrupted(let context):
             context.codingPath.isEmpty
                 ? malformed("The body is no request to compare rows.")
                 : malformed("\(path(of: context.codingPath)) has another form.")

@@ -64,12 +64,7 @@ package struct Audience {
 
     /// Takes a new listener in, which knows what it has been told before; nil when there is no
     /// room.
-    package mutating func join(
-        _ zone: String,
-        _ kind: Kind,
-        told: ZoneRevision?,
-        device: String? = nil
-    ) -> Int? {
+    package mutating func join(_ zone: String, _ kind: Kind, told: ZoneRevision?, device: String? = nil) -> Int? {
         guard !isClosed, seats.count < listenersMax else { return nil }
         last += 1
         seats[last] = Seat(zone: zone, kind: kind, device: device, told: told)
@@ -85,9 +80,7 @@ package struct Audience {
         turns[listener % turns.count].remove(listener)
         zonesListenedTo[seat.zone]?.listeners.remove(listener)
         if seat.device != nil { zonesListenedTo[seat.zone]?.takers -= 1 }
-        if zonesListenedTo[seat.zone]?.listeners.isEmpty == true {
-            zonesListenedTo[seat.zone] = nil
-        }
+        if zonesListenedTo[seat.zone]?.listeners.isEmpty == true { zonesListenedTo[seat.zone] = nil }
     }
 
     /// What those who listen to a zone were told last; nil when nobody takes changes of it.
@@ -99,20 +92,15 @@ package struct Audience {
     /// Notes what a zone is at, and what led there if that is known.
     ///
     /// - Returns: The listeners for whom that is news.
-    package mutating func committed(_ revision: ZoneRevision, by change: ZoneChange? = nil) -> [Int]
-    {
-        guard let place = zonesListenedTo[revision.zone], revision.isNews(to: place.latest) else {
-            return []
-        }
+    package mutating func committed(_ revision: ZoneRevision, by change: ZoneChange? = nil) -> [Int] {
+        guard let place = zonesListenedTo[revision.zone], revision.isNews(to: place.latest) else { return [] }
         zonesListenedTo[revision.zone]?.latest = revision
         zonesListenedTo[revision.zone]?.change = change
         return place.listeners.sorted()
     }
 
     /// Notes what a listener knows from elsewhere.
-    mutating func tell(_ revision: ZoneRevision, to listener: Int) {
-        seats[listener]?.told = revision
-    }
+    mutating func tell(_ revision: ZoneRevision, to listener: Int) { seats[listener]?.told = revision }
 
     /// Lets time go on by a tick.
     ///
@@ -159,8 +147,8 @@ package struct Audience {
 
     /// The change itself, for whoever takes it, is where it begins, and did not make it.
     private func change(for seat: Seat) -> ZoneChange? {
-        guard let device = seat.device, let change = zonesListenedTo[seat.zone]?.change,
-            seat.told == change.base, !change.authors.contains(device)
+        guard let device = seat.device, let change = zonesListenedTo[seat.zone]?.change, seat.told == change.base,
+            !change.authors.contains(device)
         else { return nil }
         return change
     }
@@ -168,9 +156,7 @@ package struct Audience {
     /// What the zone is at, for whoever knows something else; also for who is ahead of it, since
     /// the server may be an older copy of itself.
     private func news(for seat: Seat) -> ZoneRevision? {
-        guard let latest = zonesListenedTo[seat.zone]?.latest, latest != seat.told else {
-            return nil
-        }
+        guard let latest = zonesListenedTo[seat.zone]?.latest, latest != seat.told else { return nil }
         return latest
     }
 }

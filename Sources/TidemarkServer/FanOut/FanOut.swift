@@ -40,9 +40,7 @@ public final class FanOut: Sendable {
     }
 
     /// Takes in at most so many listeners from now on, if that is less than the limit.
-    public func admit(atMost listenersMax: Int) {
-        state.withLock { $0.audience.admit(atMost: listenersMax) }
-    }
+    public func admit(atMost listenersMax: Int) { state.withLock { $0.audience.admit(atMost: listenersMax) } }
 
     /// How many listen now.
     public var listenerCount: Int { state.withLock(\.audience.count) }
@@ -66,23 +64,16 @@ public final class FanOut: Sendable {
 
     /// What those who listen to a zone were told last; nil when nobody there takes changes
     /// themselves.
-    public func base(of zone: String) -> ZoneRevision? {
-        state.withLock { $0.audience.base(of: zone) }
-    }
+    public func base(of zone: String) -> ZoneRevision? { state.withLock { $0.audience.base(of: zone) } }
 
     /// Lets time go on by a tick: those whose turn it is hear a sign of life.
-    public func tick() {
-        wake { $0.tick() }
-    }
+    public func tick() { wake { $0.tick() } }
 
     /// Says good bye to everybody, and takes nobody in any more.
-    public func close() {
-        wake { $0.close() }
-    }
+    public func close() { wake { $0.close() } }
 
     private func wake(_ step: (inout Audience) -> [Int]) {
-        let woken = state.withLock { state in
-            step(&state.audience).compactMap { state.waiting.removeValue(forKey: $0) }
+        let woken = state.withLock { state in step(&state.audience).compactMap { state.waiting.removeValue(forKey: $0) }
         }
         for continuation in woken { continuation.resume() }
     }
@@ -101,12 +92,9 @@ public final class FanOut: Sendable {
     ///   - isOnce: Whether it waits for one message and then goes; it hears no heartbeats.
     /// - Returns: The listener, who listens for as long as somebody holds it.
     /// - Throws: `unavailable` when there is no room, or the server is going away.
-    public func listen(
-        to zone: String,
-        told: ZoneRevision? = nil,
-        device: String? = nil,
-        isOnce: Bool = false
-    ) throws(TidemarkError) -> Listener {
+    public func listen(to zone: String, told: ZoneRevision? = nil, device: String? = nil, isOnce: Bool = false)
+        throws(TidemarkError) -> Listener
+    {
         let (listener, isClosed) = state.withLock { state in
             let kind = isOnce ? Audience.Kind.once : .stays
             let listener = state.audience.join(zone, kind, told: told, device: device)

@@ -18,13 +18,7 @@ public final class ZoneChange: Sendable {
     public let answer: String
 
     /// Makes a change.
-    public init(
-        base: ZoneRevision,
-        since: ZoneTag,
-        end: ZoneRevision,
-        authors: Set<String>,
-        answer: String
-    ) {
+    public init(base: ZoneRevision, since: ZoneTag, end: ZoneRevision, authors: Set<String>, answer: String) {
         self.base = base
         self.since = since
         self.end = end

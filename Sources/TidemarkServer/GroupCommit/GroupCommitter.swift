@@ -22,8 +22,7 @@ public final class GroupCommitter: Sendable {
     /// failed; all of the group get the error. At most one runs at a time for a zone, and it is
     /// never cancelled: what has begun is finished, whoever has gone meanwhile.
     public typealias Commit =
-        @Sendable (_ zone: String, _ group: [ZoneRequest]) async throws ->
-        [Result<ZoneAnswer, any Error>]
+        @Sendable (_ zone: String, _ group: [ZoneRequest]) async throws -> [Result<ZoneAnswer, any Error>]
 
     private struct Waiter {
         let request: ZoneRequest
@@ -79,8 +78,11 @@ public final class GroupCommitter: Sendable {
             // Whoever is cancelled from here on is found in the queue.
             guard !Task.isCancelled else { return (true, false) }
             let leads = state.zones[zone] == nil
-            state.zones[zone, default: GroupQueue(bounds: bounds)]
-                .append(waiter, bytes: waiter.request.body.count, ticket: ticket)
+            state.zones[zone, default: GroupQueue(bounds: bounds)].append(
+                waiter,
+                bytes: waiter.request.body.count,
+                ticket: ticket
+            )
             metrics.waiting(changedBy: 1)
             return (false, leads)
         }
@@ -97,11 +99,7 @@ public final class GroupCommitter: Sendable {
         while let group = next(of: zone, answered: answered) {
             let start = ContinuousClock.now
             let result: Result<[Result<ZoneAnswer, any Error>], any Error>
-            do {
-                result = .success(try await commit(zone, group.map(\.request)))
-            } catch {
-                result = .failure(error)
-            }
+            do { result = .success(try await commit(zone, group.map(\.request))) } catch { result = .failure(error) }
             metrics.committed(result, in: ContinuousClock.now - start)
             answered = answer(group, result)
             metrics.waiting(changedBy: -answered)
@@ -119,16 +117,12 @@ public final class GroupCommitter: Sendable {
     }
 
     /// Gives everybody their answer, and says how many have got one.
-    private func answer(
-        _ group: [Waiter],
-        _ result: Result<[Result<ZoneAnswer, any Error>], any Error>
-    ) -> Int {
+    private func answer(_ group: [Waiter], _ result: Result<[Result<ZoneAnswer, any Error>], any Error>) -> Int {
         switch result {
         case .success(let results) where !results.isEmpty:
             for (waiter, result) in zip(group, results) { waiter.continuation.resume(with: result) }
             return min(group.count, results.count)
-        case .success:
-            return answer(group, .failure(Self.nobodyAnswered))
+        case .success: return answer(group, .failure(Self.nobodyAnswered))
         case .failure(let error):
             for waiter in group { waiter.continuation.resume(throwing: error) }
             return group.count
@@ -136,10 +130,6 @@ public final class GroupCommitter: Sendable {
     }
 
     private static var nobodyAnswered: TidemarkError {
-        TidemarkError(
-            .internalFailure,
-            "A group of requests ended without an answer.",
-            fix: "Please report this."
-        )
+        TidemarkError(.internalFailure, "A group of requests ended without an answer.", fix: "Please report this.")
     }
 }

@@ -31,20 +31,15 @@ public struct GroupHandler: Sendable {
     /// - Returns: An answer or an error for each request, at least for the first; for fewer than
     ///   all when the answers have become large. The others did nothing and are in the next group.
     /// - Throws: What the transaction failed with as a whole. Nobody has an answer then.
-    public func handle(
-        _ group: [ZoneRequest],
-        in transaction: some StoreTransaction
-    ) throws -> [Result<ZoneAnswer, any Error>] {
+    public func handle(_ group: [ZoneRequest], in transaction: some StoreTransaction) throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
         var results = [Result<ZoneAnswer, any Error>]()
         var bytes = 0
         for run in Self.runs(of: group) where bytes < limits.groupBytesMax {
-            let staged =
-                run.count > 1
-                ? try transaction.stage(together: run.map(\.body), limits: limits) : nil
+            let staged = run.count > 1 ? try transaction.stage(together: run.map(\.body), limits: limits) : nil
             for (place, request) in run.enumerated() where bytes < limits.groupBytesMax {
-                let result = try transaction.isolated {
-                    try answer(request, staged: staged?[place], in: transaction)
-                }
+                let result = try transaction.isolated { try answer(request, staged: staged?[place], in: transaction) }
                 if case .success(let answer) = result { bytes += answer.body.count }
                 results.append(result)
             }
@@ -55,9 +50,7 @@ public struct GroupHandler: Sendable {
     /// A group in parts that are staged in one go: short requests, one behind the other, or any
     /// other by itself.
     private static func runs(of group: [ZoneRequest]) -> [ArraySlice<ZoneRequest>] {
-        let isShort = { (request: ZoneRequest) in
-            request.kind == .sync && request.body.count <= shortBytesMax
-        }
+        let isShort = { (request: ZoneRequest) in request.kind == .sync && request.body.count <= shortBytesMax }
         var runs: [ArraySlice<ZoneRequest>] = []
         for (place, request) in group.enumerated() {
             if let last = runs.last, isShort(request), isShort(group[last.startIndex]) {
@@ -75,20 +68,15 @@ public struct GroupHandler: Sendable {
         results.contains { if case .success = $0 { true } else { false } }
     }
 
-    private func answer(
-        _ request: ZoneRequest,
-        staged: SyncRequest?,
-        in transaction: some StoreTransaction
-    ) throws -> ZoneAnswer {
+    private func answer(_ request: ZoneRequest, staged: SyncRequest?, in transaction: some StoreTransaction) throws
+        -> ZoneAnswer
+    {
         switch request.kind {
         case .sync:
             let staged = try staged ?? transaction.stage(request.body, limits: limits)
             let (text, tally) = try sync.answer(staged, in: transaction)
             return ZoneAnswer(body: Array(text.utf8), tally: tally)
-        case .fingerprints:
-            return ZoneAnswer(
-                body: Array(try comparison.handle(request.body, in: transaction).utf8)
-            )
+        case .fingerprints: return ZoneAnswer(body: Array(try comparison.handle(request.body, in: transaction).utf8))
         }
     }
 }

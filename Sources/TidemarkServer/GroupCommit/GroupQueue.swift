@@ -47,9 +47,7 @@ public struct GroupQueue<Entry> {
         guard flying.isEmpty, let first = waiting.first else { return nil }
         var count = 1
         var bytes = first.bytes
-        while count < min(waiting.count, bounds.entriesMax),
-            bytes + waiting[count].bytes <= bounds.bytesMax
-        {
+        while count < min(waiting.count, bounds.entriesMax), bytes + waiting[count].bytes <= bounds.bytesMax {
             bytes += waiting[count].bytes
             count += 1
         }

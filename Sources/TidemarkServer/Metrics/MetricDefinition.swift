@@ -32,15 +32,9 @@ public struct MetricDefinition: Hashable, Sendable {
 }
 
 extension MetricDefinition {
-    private static let seconds: [Double] = [
-        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
-    ]
+    private static let seconds: [Double] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-    static let pushes = MetricDefinition(
-        "tidemark_pushes_total",
-        .counter,
-        help: "Change sets that became revisions."
-    )
+    static let pushes = MetricDefinition("tidemark_pushes_total", .counter, help: "Change sets that became revisions.")
     static let conflicts = MetricDefinition(
         "tidemark_conflicts_total",
         .counter,

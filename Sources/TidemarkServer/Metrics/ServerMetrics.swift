@@ -8,10 +8,9 @@ public import TidemarkCore
 public struct ServerMetrics: Sendable {
     /// Every metric there is: the one table of them.
     public static let definitions: [MetricDefinition] = [
-        .pushes, .conflicts, .repeats, .refusals, .requests, .inFlight, .memory, .memoryRefusals,
-        .lag, .waiting, .groupSize, .commits, .failedCommits, .damagedLogs, .cacheHits,
-        .cacheMisses, .sharedHits, .sharedMisses, .listeners,
-        .build,
+        .pushes, .conflicts, .repeats, .refusals, .requests, .inFlight, .memory, .memoryRefusals, .lag, .waiting,
+        .groupSize, .commits, .failedCommits, .damagedLogs, .cacheHits, .cacheMisses, .sharedHits, .sharedMisses,
+        .listeners, .build,
     ]
 
     private let factory: any MetricsFactory
@@ -38,12 +37,8 @@ public struct ServerMetrics: Sendable {
     /// The factory is the one that the process was bootstrapped with, unless another is given.
     public init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
-        func counter(_ definition: MetricDefinition) -> Counter {
-            Counter(label: definition.name, factory: factory)
-        }
-        func gauge(_ definition: MetricDefinition) -> Meter {
-            Meter(label: definition.name, factory: factory)
-        }
+        func counter(_ definition: MetricDefinition) -> Counter { Counter(label: definition.name, factory: factory) }
+        func gauge(_ definition: MetricDefinition) -> Meter { Meter(label: definition.name, factory: factory) }
         inFlight = gauge(.inFlight)
         waiting = gauge(.waiting)
         listeners = gauge(.listeners)
@@ -61,11 +56,8 @@ public struct ServerMetrics: Sendable {
         lag = Recorder(label: MetricDefinition.lag.name, factory: factory)
         groupSize = Recorder(label: MetricDefinition.groupSize.name, factory: factory)
         commits = Timer(label: MetricDefinition.commits.name, factory: factory)
-        Meter(
-            label: MetricDefinition.build.name,
-            dimensions: [("version", TidemarkVersion.current)],
-            factory: factory
-        ).set(1)
+        Meter(label: MetricDefinition.build.name, dimensions: [("version", TidemarkVersion.current)], factory: factory)
+            .set(1)
     }
 
     /// An entry of a log was found damaged.
@@ -106,18 +98,12 @@ public struct ServerMetrics: Sendable {
 
     /// A request was answered with an error.
     public func refused(_ code: ErrorCode) {
-        Counter(
-            label: MetricDefinition.refusals.name,
-            dimensions: [("code", code.rawValue)],
-            factory: factory
-        ).increment()
+        Counter(label: MetricDefinition.refusals.name, dimensions: [("code", code.rawValue)], factory: factory)
+            .increment()
     }
 
     /// A group's transaction has ended.
-    func committed(
-        _ result: Result<[Result<ZoneAnswer, any Error>], any Error>,
-        in duration: Duration
-    ) {
+    func committed(_ result: Result<[Result<ZoneAnswer, any Error>], any Error>, in duration: Duration) {
         guard case .success(let results) = result else {
             failedCommits.increment()
             return

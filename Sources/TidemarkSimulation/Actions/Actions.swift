@@ -1,8 +1,8 @@
 /// Everything that can be done.
 enum Actions {
     static let all: [any Action] = [
-        EditOnDevice(), SyncDevice(), EditOutside(), EditOnServer(), ResolveConflicts(),
-        CrashDevice(), CrashServer(), CutNetwork(), SkewClock(), SyncInSecondProcess(),
-        JoinDevice(), MigrateDevice(), MigrateServer(), CopyDevice(), BackUp(), PutBack(),
+        EditOnDevice(), SyncDevice(), EditOutside(), EditOnServer(), ResolveConflicts(), CrashDevice(), CrashServer(),
+        CutNetwork(), SkewClock(), SyncInSecondProcess(), JoinDevice(), MigrateDevice(), MigrateServer(), CopyDevice(),
+        BackUp(), PutBack(),
     ]
 }

@@ -77,11 +77,7 @@ extension World {
         let file = try storage.open(backup.name)
         if let device = backup.device {
             counters[.putBack] += 1
-            if device.isUp {
-                try crash(device)
-            } else {
-                try device.crash(opensAnew: false) { _ in 0 }
-            }
+            if device.isUp { try crash(device) } else { try device.crash(opensAnew: false) { _ in 0 } }
             try file.backup(to: device.database)
             try recorder.replaced(device, by: backup.name)
         } else {

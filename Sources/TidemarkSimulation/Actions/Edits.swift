@@ -3,17 +3,11 @@ import TidemarkCore
 
 /// The app writes, in a transaction that the engine sees end.
 struct EditOnDevice: Action {
-    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        decisions.pick([10, 10, 4, 20])
-    }
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([10, 10, 4, 20]) }
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.runningDevice() else { return false }
-        let edit = world.drawEdit(
-            by: "d\(device.number)",
-            isForDevice: true,
-            version: device.version
-        )
+        let edit = world.drawEdit(by: "d\(device.number)", isForDevice: true, version: device.version)
         world.counters[.edits] += 1
         try world.run(edit, as: device.name) { try device.write($0) }
         try world.recorder.edited(device)
@@ -23,17 +17,11 @@ struct EditOnDevice: Action {
 
 /// Another program writes into a device's file: the shell, a script.
 struct EditOutside: Action {
-    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        decisions.pick([0, 3, 3, 10])
-    }
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([0, 3, 3, 10]) }
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.device() else { return false }
-        let edit = world.drawEdit(
-            by: "o\(device.number)",
-            isForDevice: true,
-            version: device.version
-        )
+        let edit = world.drawEdit(by: "o\(device.number)", isForDevice: true, version: device.version)
         world.counters[.outsideEdits] += 1
         try world.run(edit, as: "\(device.name), another program") { try device.writeOutside($0) }
         try world.recorder.edited(device)
@@ -43,9 +31,7 @@ struct EditOutside: Action {
 
 /// Another program writes into the server's file.
 struct EditOnServer: Action {
-    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        decisions.pick([0, 2, 2, 6])
-    }
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([0, 2, 2, 6]) }
 
     func perform(in world: World) throws -> Bool {
         let edit = world.drawEdit(by: "s", isForDevice: false, version: world.server.version)
@@ -71,16 +57,13 @@ extension World {
         let usual = version == Shapes.version ? Shapes.statements : Statements.all
         let all = usual + new
         let weights =
-            zip(usual, plan.statementWeights).map {
-                $0.isForDevices && !isForDevice ? 0 : $1
-            } + new.map { _ in 2 }
+            zip(usual, plan.statementWeights).map { $0.isForDevices && !isForDevice ? 0 : $1 } + new.map { _ in 2 }
         return Edit(
             statements: (0..<count).map { _ in
                 let statement = all[drawWeighted(weights)]
                 writes += 1
                 let values: [DatabaseValue] = [
-                    drawValue("\(writer).\(writes)").databaseValue,
-                    decisions.decide(plan.spread).databaseValue,
+                    drawValue("\(writer).\(writes)").databaseValue, decisions.decide(plan.spread).databaseValue,
                     decisions.decide(plan.spread).databaseValue, decisions.decide(6).databaseValue,
                 ]
                 return (statement, values)
@@ -97,9 +80,7 @@ extension World {
     }
 
     /// Runs a transaction; one that breaks a constraint is rolled back, as in any program.
-    func run(_ edit: Edit, as actor: String, _ write: ((Database) throws -> Void) throws -> Void)
-        throws
-    {
+    func run(_ edit: Edit, as actor: String, _ write: ((Database) throws -> Void) throws -> Void) throws {
         counters[.statements] += edit.statements.count
         note("\(actor) writes", edit.text)
         do {

@@ -43,9 +43,7 @@ struct CutNetwork: Action {
 
 /// A device's clock goes wrong by up to two days.
 struct SkewClock: Action {
-    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        decisions.pick([0, 0, 1])
-    }
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([0, 0, 1]) }
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.device() else { return false }

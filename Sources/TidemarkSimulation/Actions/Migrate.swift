@@ -7,9 +7,7 @@ struct MigrateDevice: Action {
     }
 
     func perform(in world: World) throws -> Bool {
-        guard let device = world.runningDevice(), device.version < Migrations.steps.count else {
-            return false
-        }
+        guard let device = world.runningDevice(), device.version < Migrations.steps.count else { return false }
         try world.migrate(device)
         if world.decisions.chance(50) { try world.crash(device) }
         return true
@@ -61,8 +59,6 @@ extension World {
     func migrateAll() throws {
         guard options.profile.migrates else { return }
         while server.version < Migrations.steps.count { try migrateServer() }
-        for device in devices {
-            while device.version < Migrations.steps.count { try migrate(device) }
-        }
+        for device in devices { while device.version < Migrations.steps.count { try migrate(device) } }
     }
 }

@@ -1,8 +1,6 @@
 /// The app begins a sync.
 struct SyncDevice: Action {
-    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        decisions.pick([6, 6, 2, 12])
-    }
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([6, 6, 2, 12]) }
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.runningDevice() else { return false }
@@ -12,9 +10,7 @@ struct SyncDevice: Action {
 
 /// Another process syncs the same file, perhaps at the same time.
 struct SyncInSecondProcess: Action {
-    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        decisions.pick([0, 0, 1, 3])
-    }
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([0, 0, 1, 3]) }
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.device() else { return false }
@@ -25,9 +21,7 @@ struct SyncInSecondProcess: Action {
 
 /// Somebody decides what becomes of a conflict.
 struct ResolveConflicts: Action {
-    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        decisions.pick([2, 2, 0, 5])
-    }
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([2, 2, 0, 5]) }
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.runningDevice() else { return false }
@@ -39,9 +33,7 @@ struct ResolveConflicts: Action {
 
 /// One more device joins the zone, by the whole way from a snapshot.
 struct JoinDevice: Action {
-    func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        decisions.pick([0, 0, 0, 1])
-    }
+    func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([0, 0, 0, 1]) }
 
     func perform(in world: World) throws -> Bool {
         guard world.devices.count < 6, world.server.isUp else { return false }

@@ -21,11 +21,7 @@ struct FileCopy {
     }
 
     /// Makes a file of a storage a copy, or fills it anew.
-    func fill(
-        _ name: String,
-        in storage: any SimulatedStorage,
-        _ change: (Database) throws -> Void = { _ in }
-    ) throws {
+    func fill(_ name: String, in storage: any SimulatedStorage, _ change: (Database) throws -> Void = { _ in }) throws {
         let file = try storage.open(name)
         let isThere = try file.writeWithoutTransaction { try Self.tables($0) == tables }
         if !isThere { try original.backup(to: file) }
@@ -39,9 +35,7 @@ struct FileCopy {
     /// The file's tables, and what they are.
     private static func tables(_ db: Database) throws -> [String] {
         try String.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT name || ' ' || coalesce(sql, '') FROM main.sqlite_master ORDER BY name"
-            )
+            db.cachedStatement(sql: "SELECT name || ' ' || coalesce(sql, '') FROM main.sqlite_master ORDER BY name")
         )
     }
 
@@ -65,10 +59,7 @@ struct FileCopy {
                     AND name <> 'tidemark_state' ORDER BY name = 'sqlite_sequence', name
                 """
         )
-        var lines = [
-            "PRAGMA foreign_keys = OFF", "BEGIN IMMEDIATE",
-            "UPDATE tidemark_state SET applying = 1",
-        ]
+        var lines = ["PRAGMA foreign_keys = OFF", "BEGIN IMMEDIATE", "UPDATE tidemark_state SET applying = 1"]
         for name in names { lines.append("DELETE FROM main.\(name)") }
         for name in names {
             // Its rows come and go with those of other tables.
@@ -81,11 +72,7 @@ struct FileCopy {
     }
 
     private static func inserts(into table: String, _ db: Database) throws -> [String] {
-        let columns = try String.fetchAll(
-            db,
-            sql: "SELECT name FROM pragma_table_info(?)",
-            arguments: [table]
-        )
+        let columns = try String.fetchAll(db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [table])
         let values = columns.map { "quote(\"\($0)\")" }.joined(separator: " || ', ' || ")
         return try String.fetchAll(db, sql: "SELECT \(values) FROM main.\(table)").map {
             "INSERT INTO main.\(table) VALUES (\($0))"

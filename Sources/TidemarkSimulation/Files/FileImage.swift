@@ -36,34 +36,26 @@ struct FileImage: Hashable {
             let added = table.columns.dropFirst(shape[index].columns.count).map {
                 RowBytes.encode(json: table.defaults[$0] ?? "null")
             }
-            return RowBytes.append(
-                Array(added.joined()),
-                to: tables[index],
-                columns: shape[index].columns.count
-            )
+            return RowBytes.append(Array(added.joined()), to: tables[index], columns: shape[index].columns.count)
         }
         return FileImage(version: version, tables: new)
     }
 
     /// The rows of a table, each as its values in canonical JSON.
     func rows(_ index: Int) -> [[String]] {
-        RowBytes.rows(tables[index], columns: shape[index].columns.count)
-            .map { $0.map(\.json) }
+        RowBytes.rows(tables[index], columns: shape[index].columns.count).map { $0.map(\.json) }
     }
 
     /// All rows, by record.
     var records: [RecordID: Cells] {
-        tables.indices.reduce(into: [:]) { all, index in
-            all.merge(records(index)) { first, _ in first }
-        }
+        tables.indices.reduce(into: [:]) { all, index in all.merge(records(index)) { first, _ in first } }
     }
 
     /// All rows as readable lines.
     var lines: [String] {
         shape.enumerated().flatMap { index, table in
             rows(index).map { row in
-                "\(table.name) "
-                    + zip(table.columns, row).map { "\($0)=\($1)" }.joined(separator: " ")
+                "\(table.name) " + zip(table.columns, row).map { "\($0)=\($1)" }.joined(separator: " ")
             }
         }
     }
@@ -85,10 +77,7 @@ struct FileImage: Hashable {
         for row in rows(index) {
             let parts = table.key.map { row[$0] }
             let key = parts.count == 1 ? parts[0] : "[\(parts.joined(separator: ","))]"
-            records[RecordID(table.name, key)] = Cells(
-                zip(table.columns, row),
-                uniquingKeysWith: { $1 }
-            )
+            records[RecordID(table.name, key)] = Cells(zip(table.columns, row), uniquingKeysWith: { $1 })
         }
         return records
     }

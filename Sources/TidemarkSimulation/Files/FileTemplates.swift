@@ -48,10 +48,7 @@ package final class FileTemplates {
         return pair
     }
 
-    private static func adopt(
-        _ zone: DatabaseQueue,
-        _ policies: [String: ConflictPolicy]
-    ) throws -> SyncSchema {
+    private static func adopt(_ zone: DatabaseQueue, _ policies: [String: ConflictPolicy]) throws -> SyncSchema {
         try zone.writeWithoutTransaction { db in
             var schema: SyncSchema?
             try db.inTransaction(.immediate) {

@@ -31,9 +31,7 @@ package final class MemoryStorage: SimulatedStorage {
         return try connect(name)
     }
 
-    package func giveBack(_ name: String, _ database: DatabaseQueue) throws {
-        idle[name] = database
-    }
+    package func giveBack(_ name: String, _ database: DatabaseQueue) throws { idle[name] = database }
 
     package func path(of name: String) -> String { "\(prefix)\(name)?vfs=memdb" }
 

@@ -48,8 +48,7 @@ enum Migrations {
             Statement(
                 "new medal",
                 "INSERT INTO medal (player_id, kind) SELECT id, ?1 FROM player WHERE id = \(Statements.player2)"
-            ),
-            Statement("other medal", "UPDATE medal SET kind = ?1 WHERE id % 3 = ?3 % 3"),
+            ), Statement("other medal", "UPDATE medal SET kind = ?1 WHERE id % 3 = ?3 % 3"),
             Statement("no medal", "DELETE FROM medal WHERE player_id = \(Statements.player2)"),
             Statement("motto", "UPDATE team SET motto = ?1 WHERE id = \(Statements.team2)"),
         ]
@@ -75,30 +74,21 @@ enum Migrations {
         statements: [
             Statement("city", "UPDATE team SET city = ?1 WHERE id = \(Statements.team2)"),
             Statement("no city", "UPDATE team SET city = NULL WHERE id = \(Statements.team2)"),
-            Statement(
-                "height",
-                "UPDATE player SET height = ?4 + 0.1 WHERE id = \(Statements.player2)"
-            ),
+            Statement("height", "UPDATE player SET height = ?4 + 0.1 WHERE id = \(Statements.player2)"),
             Statement(
                 "prize",
                 """
                 INSERT INTO prize (code, title) VALUES ('p' || ?4, ?1)
                 ON CONFLICT (code) DO UPDATE SET title = excluded.title
                 """
-            ),
-            Statement("worth", "UPDATE prize SET worth = ?3 WHERE code = 'p' || ?4"),
+            ), Statement("worth", "UPDATE prize SET worth = ?3 WHERE code = 'p' || ?4"),
             Statement("no prize", "DELETE FROM prize WHERE code = 'p' || ?4"),
         ],
         retired: ["town", "no town"]
     ) { tables in
         tables[0].rename("town", to: "city")
         tables[1].add("height", default: "1.5")
-        var prize = ZoneSchema.Table(
-            "prize",
-            ["code", "title", "worth"],
-            key: [0],
-            defaults: ["worth": "1"]
-        )
+        var prize = ZoneSchema.Table("prize", ["code", "title", "worth"], key: [0], defaults: ["worth": "1"])
         prize.isText = true
         tables.append(prize)
     }
@@ -132,20 +122,15 @@ enum Migrations {
     }
 
     /// The first name of each renamed column, by table and by what it was renamed to.
-    static let formerNames: [String: [String: String]] = steps.flatMap(\.renames).reduce(into: [:])
-    {
+    static let formerNames: [String: [String: String]] = steps.flatMap(\.renames).reduce(into: [:]) {
         $0[$1.table, default: [:]][$1.new] = $1.old
     }
 
     /// What the app of a version declares as renamed.
-    static func renames(_ version: Int) -> [ColumnRename] {
-        steps(to: version).flatMap(\.renames)
-    }
+    static func renames(_ version: Int) -> [ColumnRename] { steps(to: version).flatMap(\.renames) }
 
     /// The statements that bring tables from the first version to another one.
-    static func sql(_ version: Int) -> String {
-        steps(to: version).map(\.sql).joined()
-    }
+    static func sql(_ version: Int) -> String { steps(to: version).map(\.sql).joined() }
 
     /// What can be written into the tables of a version, besides ``Statements/all``.
     static func statements(_ version: Int) -> [Statement] {

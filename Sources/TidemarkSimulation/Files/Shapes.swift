@@ -42,16 +42,10 @@ enum Shapes {
         var folder = ZoneSchema.Table("folder", ["id", "parent_id", "pos", "name"], key: [0])
         folder.hasAssignedKeys = true
         folder.references = [(["parent_id"], "folder")]
-        folder.unique = [
-            ["parent_id", "pos"],
-            .init(["name"], foldingCase: true, whereNull: "parent_id"),
-        ]
+        folder.unique = [["parent_id", "pos"], .init(["name"], foldingCase: true, whereNull: "parent_id")]
         var page = ZoneSchema.Table(
             "page",
-            [
-                "book", "number", "text", "weight", "image", "next_book", "next_number",
-                "folder_id", "length",
-            ],
+            ["book", "number", "text", "weight", "image", "next_book", "next_number", "folder_id", "length"],
             key: [0, 1]
         )
         page.references = [(["next_book", "next_number"], "page"), (["folder_id"], "folder")]
@@ -70,24 +64,11 @@ enum Shapes {
             INSERT OR IGNORE INTO folder (parent_id, pos, name)
             SELECT id, ?4, ?1 FROM folder WHERE id = \(folder2)
             """
-        ),
-        Statement(
-            "new root",
-            "INSERT OR IGNORE INTO folder (name) VALUES (iif(?3 % 2, 'F', 'f') || ?4)"
-        ),
+        ), Statement("new root", "INSERT OR IGNORE INTO folder (name) VALUES (iif(?3 % 2, 'F', 'f') || ?4)"),
         Statement("rename folder", "UPDATE folder SET name = ?1 WHERE id = \(folder2)"),
-        Statement(
-            "name root",
-            "UPDATE OR IGNORE folder SET name = iif(?3 % 2, 'F', 'f') || ?4 WHERE id = \(folder2)"
-        ),
-        Statement(
-            "move folder",
-            "UPDATE OR IGNORE folder SET parent_id = \(folder3), pos = ?4 WHERE id = \(folder2)"
-        ),
-        Statement(
-            "make root",
-            "UPDATE OR IGNORE folder SET parent_id = NULL WHERE id = \(folder2)"
-        ),
+        Statement("name root", "UPDATE OR IGNORE folder SET name = iif(?3 % 2, 'F', 'f') || ?4 WHERE id = \(folder2)"),
+        Statement("move folder", "UPDATE OR IGNORE folder SET parent_id = \(folder3), pos = ?4 WHERE id = \(folder2)"),
+        Statement("make root", "UPDATE OR IGNORE folder SET parent_id = NULL WHERE id = \(folder2)"),
         Statement(
             "reverse",
             "UPDATE folder SET pos = -1 - pos WHERE parent_id = \(folder2)",
@@ -99,8 +80,7 @@ enum Shapes {
             UPDATE OR IGNORE folder SET pos = iif(?4 % 2, 9223372036854775807, -9223372036854775807)
             WHERE id = \(folder2)
             """
-        ),
-        Statement("remove folder", "DELETE FROM folder WHERE id = \(folder2)"),
+        ), Statement("remove folder", "DELETE FROM folder WHERE id = \(folder2)"),
         Statement(
             "page",
             """
@@ -108,8 +88,7 @@ enum Shapes {
             SELECT 'b' || ?4 % 3, ?3 % 3, ?1, id FROM folder WHERE id = \(folder2)
             ON CONFLICT (book, number) DO UPDATE SET text = excluded.text
             """
-        ),
-        Statement("write page", "UPDATE page SET text = ?1 WHERE number = ?3 % 3"),
+        ), Statement("write page", "UPDATE page SET text = ?1 WHERE number = ?3 % 3"),
         Statement(
             "next page",
             """
@@ -118,8 +97,7 @@ enum Shapes {
                 LIMIT 1 OFFSET ?2 % max(1, (SELECT count(*) FROM page))), text = ?1
             WHERE number = ?3 % 3
             """
-        ),
-        Statement("half a reference", "UPDATE page SET next_book = NULL WHERE number = ?3 % 3"),
+        ), Statement("half a reference", "UPDATE page SET next_book = NULL WHERE number = ?3 % 3"),
         Statement("no next page", "UPDATE page SET next_number = NULL WHERE number = ?3 % 3"),
         Statement("renumber", "UPDATE page SET number = number + 3 WHERE book = 'b' || ?4 % 3"),
         Statement(
@@ -136,25 +114,16 @@ enum Shapes {
             UPDATE page SET image = CASE ?4 % 3 WHEN 0 THEN zeroblob(0) WHEN 1 THEN x'00ff' END,
                 text = iif(?4 < 3, '', ?1) WHERE number = ?3 % 3
             """
-        ),
-        Statement("remove page", "DELETE FROM page WHERE number = ?3 % 3 AND book = 'b' || ?4 % 3"),
+        ), Statement("remove page", "DELETE FROM page WHERE number = ?3 % 3 AND book = 'b' || ?4 % 3"),
         Statement(
             "pin",
             "INSERT OR REPLACE INTO pin (folder_id, note) SELECT id, ?1 FROM folder WHERE id = \(folder2)"
-        ),
-        Statement(
-            "move pin",
-            "UPDATE OR REPLACE pin SET folder_id = \(folder3), note = ?1 WHERE id = \(pin2)"
-        ),
-        Statement(
-            "rewrite pin",
-            "INSERT OR REPLACE INTO pin SELECT id, folder_id, ?1 FROM pin WHERE id = \(pin2)"
-        ),
+        ), Statement("move pin", "UPDATE OR REPLACE pin SET folder_id = \(folder3), note = ?1 WHERE id = \(pin2)"),
+        Statement("rewrite pin", "INSERT OR REPLACE INTO pin SELECT id, folder_id, ?1 FROM pin WHERE id = \(pin2)"),
         Statement("unpin", "DELETE FROM pin WHERE id = \(pin2)"),
     ]
 
     private static let (folder2, folder3, pin2) = (
-        Statements.nth("folder", "id", 2), Statements.nth("folder", "id", 3),
-        Statements.nth("pin", "id", 2)
+        Statements.nth("folder", "id", 2), Statements.nth("folder", "id", 3), Statements.nth("pin", "id", 2)
     )
 }

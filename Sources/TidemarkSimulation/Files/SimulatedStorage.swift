@@ -44,7 +44,5 @@ extension SimulatedStorage {
     package func heal(_ name: String) -> Bool { false }
 
     /// Closes the connection.
-    package func giveBack(_ name: String, _ database: DatabaseQueue) throws {
-        try database.close()
-    }
+    package func giveBack(_ name: String, _ database: DatabaseQueue) throws { try database.close() }
 }

@@ -18,9 +18,7 @@ enum ValueJSON {
     }
 
     /// A blob.
-    static func blob(_ bytes: some Sequence<UInt8>) -> String {
-        #"{"$blob":"\#(Data(bytes).base64EncodedString())"}"#
-    }
+    static func blob(_ bytes: some Sequence<UInt8>) -> String { #"{"$blob":"\#(Data(bytes).base64EncodedString())"}"# }
 
     private static func hex(_ byte: UInt8) -> [UInt8] {
         let digits = String(byte, radix: 16)

@@ -25,12 +25,7 @@ enum ZoneSchema {
         /// The query for all rows in key order.
         private(set) var rowsSQL = ""
 
-        init(
-            _ name: String,
-            _ columns: [String],
-            key: [Int],
-            defaults: [String: String] = [:]
-        ) {
+        init(_ name: String, _ columns: [String], key: [Int], defaults: [String: String] = [:]) {
             self.name = name
             self.columns = columns
             self.key = key

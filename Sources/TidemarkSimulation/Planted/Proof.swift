@@ -21,13 +21,7 @@ struct PlantedCase: Sendable {
         case scenario(Scenario)
     }
 
-    init(
-        _ bug: PlantedBug,
-        rule: Int,
-        _ group: Character,
-        _ profile: Profile = .all,
-        seed: UInt64
-    ) {
+    init(_ bug: PlantedBug, rule: Int, _ group: Character, _ profile: Profile = .all, seed: UInt64) {
         self.bug = bug
         self.rule = rule
         self.group = group
@@ -67,9 +61,7 @@ public struct Proof: Sendable {
     public static var rules: Set<Int> { Set(PlantedCase.all.map(\.rule)) }
 
     /// The groups of failures that have a bug, in their order.
-    public static var groups: [String] {
-        Set(PlantedCase.all.map { String($0.group) }).sorted()
-    }
+    public static var groups: [String] { Set(PlantedCase.all.map { String($0.group) }).sorted() }
 
     private let seedsMax: UInt64
 
@@ -81,9 +73,7 @@ public struct Proof: Sendable {
     /// - Returns: nil when there is no bug of that name.
     /// - Throws: What SQLite says when the files in memory cannot be made.
     public func prove(_ name: String, searches: Bool = true) throws -> Outcome? {
-        guard let planted = PlantedCase.all.first(where: { $0.bug.rawValue == name }) else {
-            return nil
-        }
+        guard let planted = PlantedCase.all.first(where: { $0.bug.rawValue == name }) else { return nil }
         switch planted.way {
         case .scenario(let scenario): return try prove(planted, by: scenario)
         case .worlds(let profile, let known):
@@ -92,9 +82,7 @@ public struct Proof: Sendable {
                 return outcome(planted, "seed \(known)", finding, tried)
             }
             for seed in 1...seedsMax where searches && seed != known {
-                guard let finding = try run(planted.bug, profile, seed: seed, &tried) else {
-                    continue
-                }
+                guard let finding = try run(planted.bug, profile, seed: seed, &tried) else { continue }
                 return outcome(planted, "seed \(seed)", finding, tried)
             }
             return outcome(planted, nil, nil, tried)
@@ -102,18 +90,12 @@ public struct Proof: Sendable {
     }
 
     /// Runs a world with a bug in it; what it finds is what noticed the bug.
-    private func run(
-        _ bug: PlantedBug,
-        _ profile: Profile,
-        seed: UInt64,
-        _ tried: inout Int
-    ) throws -> Finding? {
+    private func run(_ bug: PlantedBug, _ profile: Profile, seed: UInt64, _ tried: inout Int) throws -> Finding? {
         tried += 1
         return try PlantedBug.withPlanted(bug) {
             do {
                 // Templates of its own, for a bug may be in the files' triggers.
-                return try Simulation.run(.init(seed: seed, profile: profile), FileTemplates())
-                    .finding
+                return try Simulation.run(.init(seed: seed, profile: profile), FileTemplates()).finding
             } catch let finding as Finding {
                 // Found before the first round.
                 return finding
@@ -131,12 +113,7 @@ public struct Proof: Sendable {
         return outcome(planted, finding.map { _ in scenario.name }, finding, 1)
     }
 
-    private func outcome(
-        _ planted: PlantedCase,
-        _ caughtBy: String?,
-        _ finding: Finding?,
-        _ tried: Int
-    ) -> Outcome {
+    private func outcome(_ planted: PlantedCase, _ caughtBy: String?, _ finding: Finding?, _ tried: Int) -> Outcome {
         Outcome(
             bug: planted.bug.rawValue,
             place: "rule \(planted.rule), \(planted.group)",

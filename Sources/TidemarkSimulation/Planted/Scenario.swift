@@ -20,13 +20,9 @@ struct Scenario: Sendable {
     func run() throws -> Finding? {
         let options = SimulationOptions(seed: 1, rounds: 0, profile: .network)
         let world = try World(options, Actions.all, MemoryStorage(), FileTemplates())
-        do {
-            return try happen(world)
-        } catch let error as TidemarkError {
+        do { return try happen(world) } catch let error as TidemarkError {
             return Finding("live", name, "threw \(error)")
-        } catch let finding as Finding {
-            return finding
-        }
+        } catch let finding as Finding { return finding }
     }
 
     /// Whether a request is refused with a code and leaves no trace.
@@ -50,9 +46,7 @@ struct Scenario: Sendable {
                     let detail = "says \(error.code.rawValue), not \(code.rawValue)"
                     return Finding(invariant, "server", detail)
                 }
-                guard try (world.server.revision(), world.server.rows()) != before else {
-                    return nil
-                }
+                guard try (world.server.revision(), world.server.rows()) != before else { return nil }
                 return Finding(invariant, "server", "\(code.rawValue) has changed rows")
             }
         }

@@ -6,9 +6,7 @@ import TidemarkServer
 import TidemarkSQLite
 
 extension Scenario {
-    private static let ids = [
-        "5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1", "0c5b0c36-8f9d-4a84-b7d3-61f2b9b6d3a2",
-    ]
+    private static let ids = ["5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1", "0c5b0c36-8f9d-4a84-b7d3-61f2b9b6d3a2"]
 
     private static func request(_ changeSets: String, more: String = "") -> String {
         #"{"maxRevision":1,"device":"x"\#(more),"changeSets":[\#(changeSets)]}"#
@@ -26,24 +24,16 @@ extension Scenario {
         request(rename("b"))
     )
 
-    static let half = refused(
-        "a good change set and one that breaks a reference",
-        .brokenReference,
-        "I12",
-        halfRequest
-    )
+    static let half = refused("a good change set and one that breaks a reference", .brokenReference, "I12", halfRequest)
 
     private static let halfRequest = request(
-        rename("a")
-            + #",{"id":"\#(ids[1])","player":{"create":[-1],"attributes":{"-1":{"team_id":99}}}}"#
+        rename("a") + #",{"id":"\#(ids[1])","player":{"create":[-1],"attributes":{"-1":{"team_id":99}}}}"#
     )
 
     /// The same, and another device asks in the same transaction.
     static let halfInGroup = Scenario(name: "a refused request in a group") { world in
         let before = try (world.server.revision(), world.server.rows())
-        let group = [halfRequest, #"{"maxRevision":1}"#].map {
-            ZoneRequest(.sync, body: Array($0.utf8))
-        }
+        let group = [halfRequest, #"{"maxRevision":1}"#].map { ZoneRequest(.sync, body: Array($0.utf8)) }
         let results = try world.server.handle(group, crash: .never)
         guard case .failure = results[0], case .success = results[1] else {
             return Finding("I12", "server", "answers a refused request, or refuses its neighbour")
@@ -56,9 +46,7 @@ extension Scenario {
         "one name twice in an object",
         .duplicateName,
         "I12",
-        request(
-            #"{"team":{"update":[1],"attributes":{"1":{"name":"a","name":"b"}}}}"#
-        )
+        request(#"{"team":{"update":[1],"attributes":{"1":{"name":"a","name":"b"}}}}"#)
     )
 
     static let otherEpoch = refused(
@@ -105,11 +93,7 @@ extension Scenario {
         try device.write { try $0.execute(sql: "INSERT INTO team (name) VALUES ('new')") }
         let outgoing = try world.nextRequest(of: device)
         let answer = try world.server.handle(outgoing.body, crash: .never)
-        try device.write {
-            try $0.execute(
-                sql: "INSERT INTO player (team_id, name) SELECT max(id), 'new' FROM team"
-            )
-        }
+        try device.write { try $0.execute(sql: "INSERT INTO player (team_id, name) SELECT max(id), 'new' FROM team") }
         _ = try device.step(0) { try $0.answered(answer, to: outgoing, in: $1) }
         let broken = try device.access { try Row.fetchOne($0, sql: "PRAGMA foreign_key_check") }
         let body = String(decoding: try world.nextRequest(of: device).body, as: UTF8.self)
@@ -138,13 +122,9 @@ extension Scenario {
             {"revision":\(revision + 2),"conflict":false,"types":["team"],"team":{"update":[1],
             "attributes":{"1":{"revision":\(revision + 2),"name":"x"}}}}]}
             """
-        do {
-            _ = try device.step(0) {
-                try $0.answered(Array(answer.utf8), to: outgoing, in: $1)
-            }
-        } catch let error as TidemarkError where error.code == .invalidResponse {
-            return nil
-        }
+        do { _ = try device.step(0) { try $0.answered(Array(answer.utf8), to: outgoing, in: $1) } } catch let error
+            as TidemarkError where error.code == .invalidResponse
+        { return nil }
         return Finding("I4", device.name, "takes an answer without revision \(revision + 1)")
     }
 
@@ -153,20 +133,12 @@ extension Scenario {
         let device = world[1]
         let keeper = try world.storage.open("hostile")
         try world.server.snapshot(to: world.storage.path(of: "hostile"))
-        try keeper.writeWithoutTransaction { db in
-            try db.execute(
-                sql: "CREATE VIEW spy AS SELECT * FROM team"
-            )
-        }
+        try keeper.writeWithoutTransaction { db in try db.execute(sql: "CREATE VIEW spy AS SELECT * FROM team") }
         defer { withExtendedLifetime(keeper) {} }
         device.startRound(0)
-        do {
-            _ = try device.step(0) {
-                try $0.took(snapshotAt: world.storage.path(of: "hostile"), in: $1)
-            }
-        } catch let error as TidemarkError where error.code == .invalidResponse {
-            return nil
-        }
+        do { _ = try device.step(0) { try $0.took(snapshotAt: world.storage.path(of: "hostile"), in: $1) } } catch let
+            error as TidemarkError where error.code == .invalidResponse
+        { return nil }
         return Finding("I12", device.name, "takes a snapshot that has a view")
     }
 
@@ -193,9 +165,7 @@ extension Scenario {
         do {
             let body = try world.nextRequest(of: device).body
             _ = try world.server.handle(body, crash: .never)
-        } catch let error as TidemarkError where error.code == .fingerprintMismatch {
-            return nil
-        }
+        } catch let error as TidemarkError where error.code == .fingerprintMismatch { return nil }
         return Finding("rule 17", device.name, "syncs with a row that is not the server's")
     }
 
@@ -203,9 +173,7 @@ extension Scenario {
     static let otherTag = Scenario(name: "a short question about other rows") { world in
         let device = world[1]
         let outgoing = try world.nextRequest(of: device)
-        guard let short = outgoing.short else {
-            throw Finding("live", device.name, "does not ask in short")
-        }
+        guard let short = outgoing.short else { throw Finding("live", device.name, "does not ask in short") }
         // Now the server knows the fingerprint of its rows.
         _ = try world.server.handle(outgoing.body, crash: .never)
         let others = DeviceCore.Short(
@@ -223,9 +191,7 @@ extension Scenario {
     static let emptied = Scenario(name: "an answer that deletes nearly everything") { world in
         let device = world[1]
         try device.write {
-            for name in 1...80 {
-                try $0.execute(sql: "INSERT INTO team (name) VALUES (?)", arguments: ["t\(name)"])
-            }
+            for name in 1...80 { try $0.execute(sql: "INSERT INTO team (name) VALUES (?)", arguments: ["t\(name)"]) }
         }
         let first = try world.nextRequest(of: device)
         let answer = try world.server.handle(first.body, crash: .never)
@@ -253,9 +219,7 @@ extension SimulatedDevice {
 
 extension World {
     fileprivate func epoch() throws -> String {
-        try server.read {
-            try String.fetchOne($0, sql: "SELECT epoch FROM tidemark_zone") ?? ""
-        }
+        try server.read { try String.fetchOne($0, sql: "SELECT epoch FROM tidemark_zone") ?? "" }
     }
 
     /// What a device sends when it begins a sync.
@@ -272,9 +236,7 @@ extension World {
         let keeper = try storage.open("snapshot")
         try server.snapshot(to: storage.path(of: "snapshot"))
         device.startRound(0)
-        _ = try device.step(0) {
-            try $0.took(snapshotAt: storage.path(of: "snapshot"), in: $1)
-        }
+        _ = try device.step(0) { try $0.took(snapshotAt: storage.path(of: "snapshot"), in: $1) }
         try keeper.close()
         try storage.remove("snapshot")
     }

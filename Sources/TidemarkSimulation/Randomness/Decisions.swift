@@ -41,15 +41,13 @@ struct Decisions {
     /// Begins the decisions of one event.
     ///
     /// Returns false when a replayed list has no more of that kind.
-    @discardableResult
-    mutating func begin(_ kind: Kind) -> Bool {
+    @discardableResult mutating func begin(_ kind: Kind) -> Bool {
         spans.append(Span(kind: kind, choices: []))
         guard let replayed else { return true }
         let cursor = cursors[kind.rawValue]
         cursors[kind.rawValue] += 1
         position = 0
-        current =
-            cursor < replayed[kind.rawValue].count ? replayed[kind.rawValue][cursor].choices : []
+        current = cursor < replayed[kind.rawValue].count ? replayed[kind.rawValue][cursor].choices : []
         return cursor < replayed[kind.rawValue].count
     }
 
@@ -71,9 +69,7 @@ struct Decisions {
     mutating func chance(_ percent: Int) -> Bool { percent > 0 && decide(100) >= 100 - percent }
 
     /// One of the elements; the first is the simplest.
-    mutating func pick<Element>(_ elements: [Element]) -> Element {
-        elements[decide(elements.count)]
-    }
+    mutating func pick<Element>(_ elements: [Element]) -> Element { elements[decide(elements.count)] }
 }
 
 /// The decisions of one event.

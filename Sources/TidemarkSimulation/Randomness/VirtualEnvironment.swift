@@ -20,9 +20,7 @@ final class VirtualEnvironment: Sendable {
     init(seed: UInt64) { state = Mutex(State(bits: SeededBits(seed: seed))) }
 
     /// What a device takes from the world.
-    var environment: SyncEngine.Environment {
-        SyncEngine.Environment(now: { self.now }, newID: { self.newID() })
-    }
+    var environment: SyncEngine.Environment { SyncEngine.Environment(now: { self.now }, newID: { self.newID() }) }
 
     /// The device's time.
     var now: Date {
@@ -31,9 +29,7 @@ final class VirtualEnvironment: Sendable {
     }
 
     /// The device's time, in milliseconds since 1970.
-    var milliseconds: Int64 {
-        SimulatedServer.now + state.withLock { $0.microseconds + $0.skew } / 1_000
-    }
+    var milliseconds: Int64 { SimulatedServer.now + state.withLock { $0.microseconds + $0.skew } / 1_000 }
 
     /// Moves the clock to the world's time.
     func advance(to microseconds: Int64) { state.withLock { $0.microseconds = microseconds } }

@@ -45,16 +45,12 @@ struct DeviceReading {
         inbox = try Self.inboxSQL.map { try RowBytes.read($0.sql, columns: $0.columns, in: db) }
         identities = old?.identities ?? []
         guard row[4] as Int != identities.count else { return }
-        let pairs = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM tidemark_idmap")
-        )
+        let pairs = try Row.fetchAll(db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM tidemark_idmap"))
         identities = Set(pairs.map { IdentityPair($0[0], temporary: $0[1], permanent: $0[2]) })
     }
 
     private static func readFitted(_ db: Database) throws -> Fitted? {
-        let row = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT fitted_local, fitted_schema FROM tidemark_device")
-        )
+        let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT fitted_local, fitted_schema FROM tidemark_device"))
         return row.map { Fitted(own: $0[0] ?? "", zone: $0[1] ?? "") }
     }
 
@@ -108,8 +104,7 @@ struct DeviceReading {
             SELECT seq, tbl, key, operation, attributes, base FROM tidemark_outbox
             ORDER BY seq, tbl, key
             """, columns: 6
-        ),
-        (sql: "SELECT seq, id FROM tidemark_after ORDER BY seq, id", columns: 2),
+        ), (sql: "SELECT seq, id FROM tidemark_after ORDER BY seq, id", columns: 2),
     ]
 
     private static let inboxSQL = [
@@ -166,7 +161,5 @@ struct DeviceReading {
 
 extension RowBytes.Value {
     /// The columns of an image of a table's row; nil for none.
-    fileprivate func cells(of table: String) -> Cells? {
-        isNull ? nil : WireReading.cells(ofImage: bytes, of: table)
-    }
+    fileprivate func cells(of table: String) -> Cells? { isNull ? nil : WireReading.cells(ofImage: bytes, of: table) }
 }

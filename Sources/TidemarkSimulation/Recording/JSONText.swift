@@ -90,8 +90,7 @@ enum JSONText {
                 case UInt8(ascii: "}"), UInt8(ascii: "]"):
                     if depth == 0 { return text[start..<at] }
                     depth -= 1
-                case UInt8(ascii: ","), UInt8(ascii: ":"):
-                    if depth == 0 { return text[start..<at] }
+                case UInt8(ascii: ","), UInt8(ascii: ":"): if depth == 0 { return text[start..<at] }
                 default: break
                 }
             }

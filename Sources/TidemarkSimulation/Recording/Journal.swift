@@ -44,16 +44,11 @@ package final class Journal {
     func add(_ group: [ZoneRequest], _ results: [Result<ZoneAnswer, any Error>]) throws {
         for (request, result) in zip(group, results) {
             let answer: Result<[UInt8], TidemarkError>
-            do {
-                answer = .success(try result.get().body)
-            } catch let error as TidemarkError {
+            do { answer = .success(try result.get().body) } catch let error as TidemarkError {
                 guard error.code != .fullRequestRequired else { continue }
                 answer = .failure(error)
             }
-            add(
-                request.kind == .sync
-                    ? .sync(request.body, answer) : .comparison(request.body, answer)
-            )
+            add(request.kind == .sync ? .sync(request.body, answer) : .comparison(request.body, answer))
         }
     }
 }

@@ -40,12 +40,7 @@ struct Recorder {
 
     /// Begins a history of a zone with policies by table, and by `table.column`; tables that come
     /// later have the usual one.
-    init(
-        policies: [String: String],
-        version: Int = 0,
-        tellsTime: Bool = false,
-        migrates: Bool = false
-    ) {
+    init(policies: [String: String], version: Int = 0, tellsTime: Bool = false, migrates: Bool = false) {
         self.migrates = migrates
         self.tellsTime = tellsTime
         zone.image = .empty(version: version)
@@ -59,9 +54,7 @@ struct Recorder {
                 hasAssignedKeys: table.hasAssignedKeys,
                 policy: known[table.name] ?? .reject,
                 columnPolicies: Dictionary(uniqueKeysWithValues: own).compactMapValues { $0 },
-                references: table.references.map {
-                    Rules.Reference(columns: $0.columns, parent: $0.parent)
-                },
+                references: table.references.map { Rules.Reference(columns: $0.columns, parent: $0.parent) },
                 unique: table.unique,
                 triggered: table.triggered
             )
@@ -122,29 +115,18 @@ struct Recorder {
     /// The server ran a transaction: for a request, or of its own accord.
     ///
     /// Rows that other programs wrote are told with the revision that they become.
-    mutating func served(
-        _ server: SimulatedServer,
-        request: Int?,
-        _ outcome: Result<[UInt8]?, Refusal>
-    ) throws {
+    mutating func served(_ server: SimulatedServer, request: Int?, _ outcome: Result<[UInt8]?, Refusal>) throws {
         try server.read { try served($0, request: request, outcome, at: server.wall) }
     }
 
     /// The server ran a request, in a transaction that is still open and that it will commit.
-    mutating func served(
-        _ db: Database,
-        request: Int?,
-        _ outcome: Result<[UInt8]?, Refusal>,
-        at wall: Int64
-    ) throws {
+    mutating func served(_ db: Database, request: Int?, _ outcome: Result<[UInt8]?, Refusal>, at wall: Int64) throws {
         let wall = tellsTime ? wall : nil
         try take(.served(serverStep(db, request: request, outcome, at: wall)))
     }
 
     /// The code of an error with which the server answered.
-    struct Refusal: Error {
-        let code: String
-    }
+    struct Refusal: Error { let code: String }
 
     private mutating func serverStep(
         _ db: Database,
@@ -164,12 +146,7 @@ struct Recorder {
         assignedCount = row?[2] ?? 0
         let revision: Int64 = row?[1] ?? 0
         if case .failure(let refusal) = outcome, revision == zone.revision {
-            return ServerStep(
-                request: request,
-                epoch: serverEpoch,
-                revision: revision,
-                error: refusal.code
-            )
+            return ServerStep(request: request, epoch: serverEpoch, revision: revision, error: refusal.code)
         }
         let isFirst = zone.revision == 0
         let commits = isFirst ? [] : try commits(db, after: zone.revision)
@@ -238,9 +215,7 @@ struct Recorder {
             // As the device's tables hold it: what counts from 2^52 travels with a minus sign.
             let temporary = wire <= -(1 << 52) ? -wire : wire
             let pair = IdentityPair(row[1], temporary: temporary, permanent: row[3])
-            if zone.assigned[device, default: []].insert(pair).inserted {
-                new[device, default: []].append(pair)
-            }
+            if zone.assigned[device, default: []].insert(pair).inserted { new[device, default: []].append(pair) }
         }
         return new
     }
@@ -263,9 +238,7 @@ struct Recorder {
     mutating func joined(_ device: SimulatedDevice) throws {
         let now = try device.access { try look($0, after: nil, version: device.version) }
         known[device.name] = now
-        if migrates {
-            try take(.altered(actor: device.name, Migrations.layout(device.version)))
-        }
+        if migrates { try take(.altered(actor: device.name, Migrations.layout(device.version))) }
         try take(
             .joined(
                 device: device.name,
@@ -288,9 +261,7 @@ struct Recorder {
     /// Somebody wrote into a device's file.
     mutating func edited(_ device: SimulatedDevice) throws {
         guard let old = known[device.name] else { return }
-        var now = try device.access {
-            try look($0, after: old.reading, version: device.version)
-        }
+        var now = try device.access { try look($0, after: old.reading, version: device.version) }
         let rows = now.image.changes(since: old.image)
         now.hasUndrained = old.hasUndrained || !rows.isEmpty
         now.requestsSinceHealed = old.requestsSinceHealed
@@ -317,10 +288,7 @@ struct Recorder {
     mutating func crashed(_ device: SimulatedDevice) { known[device.name]?.reading.forgetCount() }
 
     /// The engine ran a transaction in a device's file, if it did.
-    mutating func stepped(
-        _ device: SimulatedDevice,
-        _ step: String
-    ) throws {
+    mutating func stepped(_ device: SimulatedDevice, _ step: String) throws {
         guard let old = known[device.name] else { return }
         guard
             var now = try device.access({ db -> Known? in
@@ -354,9 +322,7 @@ struct Recorder {
     /// Somebody decided what becomes of a conflict: an edit, if it is made again.
     mutating func resolved(_ id: String, by device: SimulatedDevice) throws {
         guard let old = known[device.name] else { return }
-        var now = try device.access {
-            try look($0, after: old.reading, version: device.version)
-        }
+        var now = try device.access { try look($0, after: old.reading, version: device.version) }
         let rows = now.image.changes(since: old.image)
         now.hasUndrained = old.hasUndrained || !rows.isEmpty
         now.requestsSinceHealed = old.requestsSinceHealed
@@ -378,26 +344,17 @@ struct Recorder {
 
     /// What the file is fitted to since a step: always to the tables that it has, and to those of
     /// the zone's that it says.
-    private func fit(
-        of device: SimulatedDevice,
-        _ now: DeviceReading,
-        after old: DeviceReading
-    ) throws -> DeviceStep.Fit? {
+    private func fit(of device: SimulatedDevice, _ now: DeviceReading, after old: DeviceReading) throws -> DeviceStep
+        .Fit?
+    {
         guard let fitted = now.fitted, fitted != old.fitted else { return nil }
         guard let zone = zoneVersions[fitted.zone] else {
             throw Finding("I4", device.name, "is fitted to tables that the zone never had")
         }
-        return DeviceStep.Fit(
-            own: device.version - device.firstVersion,
-            zone: zone
-        )
+        return DeviceStep.Fit(own: device.version - device.firstVersion, zone: zone)
     }
 
-    private func look(
-        _ db: Database,
-        after old: DeviceReading?,
-        version: Int
-    ) throws -> Known {
+    private func look(_ db: Database, after old: DeviceReading?, version: Int) throws -> Known {
         Known(
             image: try FileImage(db, version: version),
             reading: try DeviceReading(db, after: old, readsTables: migrates)

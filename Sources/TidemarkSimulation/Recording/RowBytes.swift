@@ -43,8 +43,7 @@ enum RowBytes {
         var bytes: [UInt8] = []
         while true {
             switch sqlite3_step(statement) {
-            case SQLITE_ROW:
-                for column in 0..<Int32(columns) { append(statement, column, to: &bytes) }
+            case SQLITE_ROW: for column in 0..<Int32(columns) { append(statement, column, to: &bytes) }
             case SQLITE_DONE: return bytes
             case let code:
                 throw DatabaseError(
@@ -99,18 +98,12 @@ enum RowBytes {
 
     // MARK: Bytes
 
-    private static func append(
-        _ statement: OpaquePointer,
-        _ column: Int32,
-        to bytes: inout [UInt8]
-    ) {
+    private static func append(_ statement: OpaquePointer, _ column: Int32, to bytes: inout [UInt8]) {
         let type = sqlite3_column_type(statement, column)
         bytes.append(UInt8(type))
         switch type {
-        case SQLITE_INTEGER:
-            append(UInt64(bitPattern: sqlite3_column_int64(statement, column)), to: &bytes)
-        case SQLITE_FLOAT:
-            append(sqlite3_column_double(statement, column).bitPattern, to: &bytes)
+        case SQLITE_INTEGER: append(UInt64(bitPattern: sqlite3_column_int64(statement, column)), to: &bytes)
+        case SQLITE_FLOAT: append(sqlite3_column_double(statement, column).bitPattern, to: &bytes)
         case SQLITE_TEXT, SQLITE_BLOB:
             let start = sqlite3_column_blob(statement, column)
             let count = Int(sqlite3_column_bytes(statement, column))

@@ -15,10 +15,7 @@ enum WireReading {
             case "epoch": epoch = JSONText.string(value)
             case "recall": isQuestion = true
             case "related": wantsRelated = JSONText.raw(value) != "0"
-            case "changeSets":
-                sets = JSONText.elements(value).map {
-                    (member("id", of: $0) ?? "", JSONText.raw($0))
-                }
+            case "changeSets": sets = JSONText.elements(value).map { (member("id", of: $0) ?? "", JSONText.raw($0)) }
             default: break
             }
         }
@@ -53,31 +50,23 @@ enum WireReading {
         return Answer(
             epoch: epoch,
             maxRevision: maxRevision,
-            replies: replies.map {
-                reply($0, isWhole: isWhole && !asSent.contains(member("id", of: $0) ?? ""))
-            }
+            replies: replies.map { reply($0, isWhole: isWhole && !asSent.contains(member("id", of: $0) ?? "")) }
         )
     }
 
     /// What a revision of the log changed.
     static func changes(_ body: [UInt8]) -> [RecordChange] {
-        records(JSONText.members(body[...])).map { record, operation, cells in
-            RecordChange(record, operation, cells)
-        }
+        records(JSONText.members(body[...])).map { record, operation, cells in RecordChange(record, operation, cells) }
     }
 
     /// The columns of an image of a table's row, an object of columns.
-    static func cells(ofImage object: [UInt8], of table: String) -> Cells {
-        cells(object[...], of: table)
-    }
+    static func cells(ofImage object: [UInt8], of table: String) -> Cells { cells(object[...], of: table) }
 
     // MARK: Change sets
 
     private static func reply(_ text: JSONText.Text, isWhole: Bool) -> Reply {
         let members = JSONText.members(text)
-        let isConflict = members.contains {
-            $0.name == "conflict" && $0.value.elementsEqual("true".utf8)
-        }
+        let isConflict = members.contains { $0.name == "conflict" && $0.value.elementsEqual("true".utf8) }
         var truth: [RecordID: Cells?] = [:]
         var reasons: [(record: RecordID, rule: String)] = []
         if isConflict {
@@ -93,9 +82,7 @@ enum WireReading {
                 return (RecordID(table ?? "", key ?? ""), rule ?? "")
             }
         }
-        let revision = members.first { $0.name == "revision" }.flatMap {
-            Int64(JSONText.raw($0.value))
-        }
+        let revision = members.first { $0.name == "revision" }.flatMap { Int64(JSONText.raw($0.value)) }
         return Reply(
             changeSet: members.first { $0.name == "id" }.map { JSONText.string($0.value) },
             revision: isConflict ? nil : revision,
@@ -105,20 +92,15 @@ enum WireReading {
         )
     }
 
-    private typealias Entry = (
-        record: RecordID, operation: RecordChange.Operation, cells: Cells
-    )
+    private typealias Entry = (record: RecordID, operation: RecordChange.Operation, cells: Cells)
 
-    private static func records(_ members: [(name: String, value: JSONText.Text)])
-        -> [Entry]
-    {
+    private static func records(_ members: [(name: String, value: JSONText.Text)]) -> [Entry] {
         let tables = Migrations.allTables
         return members.flatMap { name, part -> [Entry] in
             guard let table = tables.first(where: { $0.name == name }) else { return [] }
             let lists = JSONText.members(part)
             let attributes = Dictionary(
-                JSONText.members(lists.first { $0.name == "attributes" }?.value ?? [])
-                    .map { ($0.name, $0.value) },
+                JSONText.members(lists.first { $0.name == "attributes" }?.value ?? []).map { ($0.name, $0.value) },
                 uniquingKeysWith: { $1 }
             )
             return lists.filter { $0.name != "attributes" }.flatMap { list -> [Entry] in
@@ -136,8 +118,7 @@ enum WireReading {
     private static func cells(_ object: JSONText.Text, of table: String) -> Cells {
         let former = Migrations.formerNames[table] ?? [:]
         var cells: Cells = [:]
-        for (name, value) in JSONText.members(object)
-        where name != "revision" && name != "__oldId__" {
+        for (name, value) in JSONText.members(object) where name != "revision" && name != "__oldId__" {
             cells[former[name] ?? name] = JSONText.raw(value)
         }
         return cells

@@ -47,9 +47,7 @@ public struct Counters: Hashable, Sendable {
     }
 
     /// What a run of many seeds must contain, and this one does not.
-    public func missing(for profile: Profile) -> [Name] {
-        profile.required.filter { self[$0] == 0 }
-    }
+    public func missing(for profile: Profile) -> [Name] { profile.required.filter { self[$0] == 0 } }
 
     private static let index = Dictionary(
         uniqueKeysWithValues: Name.allCases.enumerated().map { ($0.element, $0.offset) }
@@ -91,9 +89,7 @@ public enum Profile: String, CaseIterable, Sendable {
     /// Whether tables are altered.
     var migrates: Bool { self == .schema }
     /// Whether the files of a seed are on disks that fail.
-    func hasDiskFaults(seed: UInt64) -> Bool {
-        self == .storage || self == .all && seed.isMultiple(of: 4)
-    }
+    func hasDiskFaults(seed: UInt64) -> Bool { self == .storage || self == .all && seed.isMultiple(of: 4) }
     /// Whether requests of a seed wait for each other, and share a transaction.
     func hasGroups(seed: UInt64) -> Bool { seed.isMultiple(of: 5) }
     /// Whether devices listen.
@@ -106,17 +102,14 @@ public enum Profile: String, CaseIterable, Sendable {
     /// What at least one of many seeds must contain.
     public var required: [Counters.Name] {
         let always: [Counters.Name] = [
-            .edits, .outsideEdits, .serverEdits, .deletes, .conflicts, .accepted, .retried, .pages,
-            .sharedCommits, .unchanged, .shortAnswers, .askedInFull,
+            .edits, .outsideEdits, .serverEdits, .deletes, .conflicts, .accepted, .retried, .pages, .sharedCommits,
+            .unchanged, .shortAnswers, .askedInFull,
         ]
-        let network: [Counters.Name] = [
-            .lostRequests, .lostAnswers, .doubled, .garbled, .retries, .partitions,
-        ]
+        let network: [Counters.Name] = [.lostRequests, .lostAnswers, .doubled, .garbled, .retries, .partitions]
         let crash: [Counters.Name] = [.deviceCrashes, .serverCrashes]
         return always + (hasNetworkFaults ? network : []) + (hasCrashes ? crash : [])
-            + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : [])
-            + (hasListeners ? [.told] : []) + (hasLongValues ? [.longValues] : [])
-            + (decides ? [.keptValues] : [])
+            + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : []) + (hasListeners ? [.told] : [])
+            + (hasLongValues ? [.longValues] : []) + (decides ? [.keptValues] : [])
             + (copies ? [.copies, .restores, .putBack, .shortLogs] : [])
     }
 }

@@ -46,9 +46,7 @@ package struct Shrinking {
     }
 
     /// What is to become small: the events, and the decisions that are not 0.
-    private var weight: Int {
-        best.reduce(0) { $0 + 1 + $1.choices.filter { $0 != 0 }.count }
-    }
+    private var weight: Int { best.reduce(0) { $0 + 1 + $1.choices.filter { $0 != 0 }.count } }
 
     // MARK: Steps
 
@@ -75,8 +73,9 @@ package struct Shrinking {
         var size = max(1, indices.count)
         while size > 0 {
             for start in stride(from: 0, to: indices.count, by: size) {
-                let part = indices[start..<min(start + size, indices.count)]
-                    .filter { best[$0].choices.contains { $0 != 0 } }
+                let part = indices[start..<min(start + size, indices.count)].filter {
+                    best[$0].choices.contains { $0 != 0 }
+                }
                 guard !part.isEmpty else { continue }
                 var simpler = best
                 for index in part { simpler[index].choices = [] }
@@ -125,8 +124,6 @@ extension Simulation {
         let templates = FileTemplates()
         let report = try run(options, templates)
         guard let finding = report.finding else { return report }
-        return try Shrinking.shortest(report, options, templates) {
-            $0.finding?.invariant == finding.invariant
-        }
+        return try Shrinking.shortest(report, options, templates) { $0.finding?.invariant == finding.invariant }
     }
 }

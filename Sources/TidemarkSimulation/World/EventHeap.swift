@@ -8,9 +8,7 @@ struct EventHeap<Event> {
         let order: Int
         let event: Event
 
-        func comes(before other: Entry) -> Bool {
-            (time, tie, order) < (other.time, other.tie, other.order)
-        }
+        func comes(before other: Entry) -> Bool { (time, tie, order) < (other.time, other.tie, other.order) }
     }
 
     private var entries: [Entry] = []
@@ -40,9 +38,7 @@ struct EventHeap<Event> {
         while true {
             var least = parent
             for child in [2 * parent + 1, 2 * parent + 2]
-            where child < entries.count && entries[child].comes(before: entries[least]) {
-                least = child
-            }
+            where child < entries.count && entries[child].comes(before: entries[least]) { least = child }
             guard least != parent else { return (first.time, first.event) }
             entries.swapAt(parent, least)
             parent = least

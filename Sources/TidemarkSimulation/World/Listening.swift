@@ -47,12 +47,9 @@ extension World {
     }
 
     private func connect(_ device: SimulatedDevice) throws {
-        let (identity, known) = try device.access {
-            (try DeviceFile($0).device, try ZoneRevision(knownIn: $0))
-        }
+        let (identity, known) = try device.access { (try DeviceFile($0).device, try ZoneRevision(knownIn: $0)) }
         let zone = SimulatedServer.zone
-        guard let listener = listeners.audience.join(zone, .stays, told: known, device: identity)
-        else { return }
+        guard let listener = listeners.audience.join(zone, .stays, told: known, device: identity) else { return }
         listeners.connections += 1
         listeners.seats[device.number] = Listeners.Seat(
             listener: listener,
@@ -72,9 +69,7 @@ extension World {
     func announce() throws {
         guard options.profile.hasListeners else { return }
         let reached = try server.reached()
-        guard let base = listeners.audience.base(of: SimulatedServer.zone),
-            reached.isNews(to: base)
-        else { return }
+        guard let base = listeners.audience.base(of: SimulatedServer.zone), reached.isNews(to: base) else { return }
         let change = try server.change(after: base)
         try tell(listeners.audience.committed(change?.end ?? reached, by: change))
     }
@@ -104,12 +99,10 @@ extension World {
 
     /// A device hears of news, and syncs for them.
     func hear(_ hint: Hint, _ device: SimulatedDevice, _ connection: Int) throws -> Bool {
-        guard let seat = listeners.seats[device.number], seat.connection == connection,
-            seat.starts == device.starts, device.isUp, device.isReachable
+        guard let seat = listeners.seats[device.number], seat.connection == connection, seat.starts == device.starts,
+            device.isUp, device.isReachable
         else { return false }
-        note(
-            "\(device.name) is told of \(hint.end.revision)\(hint.change == nil ? "" : ", and how")"
-        )
+        note("\(device.name) is told of \(hint.end.revision)\(hint.change == nil ? "" : ", and how")")
         device.hint = hint
         return try beginSync(device, process: SimulatedDevice.app)
     }
@@ -121,12 +114,7 @@ extension World {
         note("\(device.name) need not ask, request \(requests)")
         device.processes[process].exchange = (requests, outgoing)
         var answer = outgoing.told ?? []
-        var message = Message(
-            device: device.number,
-            process: process,
-            number: requests,
-            body: outgoing.body
-        )
+        var message = Message(device: device.number, process: process, number: requests, body: outgoing.body)
         if !isHealed, decisions.chance(plan.garbled) {
             counters[.garbled] += 1
             answer = Array(answer.prefix(decisions.decide(answer.count)))

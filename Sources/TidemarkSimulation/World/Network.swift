@@ -9,12 +9,7 @@ extension World {
     private static let timeout: Int64 = 30_000_000
 
     /// A request leaves a device.
-    func send(
-        _ outgoing: DeviceCore.Outgoing,
-        from device: SimulatedDevice,
-        process: Int,
-        number: Int
-    ) {
+    func send(_ outgoing: DeviceCore.Outgoing, from device: SimulatedDevice, process: Int, number: Int) {
         decisions.begin(.carry)
         counters[.requests] += 1
         let message = Message(
@@ -82,22 +77,11 @@ extension World {
             && message.number.isMultiple(of: 2)
     }
 
-    private func serve(
-        _ group: [Message],
-        crash: SimulatedServer.Crash
-    ) throws -> [Result<[UInt8], TidemarkError>] {
+    private func serve(_ group: [Message], crash: SimulatedServer.Crash) throws -> [Result<[UInt8], TidemarkError>] {
         let requests = group.map { ZoneRequest(.sync, body: $0.body) }
         let shorts = group.map(\.short)
-        let results = try server.handle(requests, shorts: shorts, crash: crash) {
-            db,
-            index,
-            result in
-            try recorder.served(
-                db,
-                request: group[index].number,
-                outcome(of: result),
-                at: server.wall
-            )
+        let results = try server.handle(requests, shorts: shorts, crash: crash) { db, index, result in
+            try recorder.served(db, request: group[index].number, outcome(of: result), at: server.wall)
         }
         return try zip(group, results).map { message, result in
             switch result {
@@ -119,13 +103,10 @@ extension World {
         }
     }
 
-    private func outcome(
-        of result: Result<ZoneAnswer, any Error>
-    ) throws -> Result<[UInt8]?, Recorder.Refusal> {
+    private func outcome(of result: Result<ZoneAnswer, any Error>) throws -> Result<[UInt8]?, Recorder.Refusal> {
         switch result {
         case .success(let answer): .success(answer.body)
-        case .failure(let error as TidemarkError):
-            .failure(Recorder.Refusal(code: error.code.rawValue))
+        case .failure(let error as TidemarkError): .failure(Recorder.Refusal(code: error.code.rawValue))
         case .failure(let error): throw error
         }
     }
@@ -176,9 +157,5 @@ extension World {
         schedule(.serve, after: drawDelay(isHealed ? 1 : 20_000_000))
     }
 
-    static let unreachable = TidemarkError(
-        .unreachable,
-        "The network lost the message.",
-        fix: "Try again later."
-    )
+    static let unreachable = TidemarkError(.unreachable, "The network lost the message.", fix: "Try again later.")
 }

@@ -33,12 +33,7 @@ struct Plan {
     /// Percent of values that are long.
     let longValues: Int
 
-    init(
-        _ decisions: inout Decisions,
-        _ actions: [any Action],
-        profile: Profile,
-        hasDiskFaults: Bool
-    ) {
+    init(_ decisions: inout Decisions, _ actions: [any Action], profile: Profile, hasDiskFaults: Bool) {
         decisions.begin(.plan)
         deviceCount = 2 + decisions.decide(4)
         policies = decisions.pick(Self.mixes(profile))
@@ -62,29 +57,25 @@ struct Plan {
     }
 
     /// Draws whether a file is opened by a new connection after a crash.
-    func drawsNewConnection(_ decisions: inout Decisions) -> Bool {
-        decisions.decide(100) >= 100 - opensAnew
-    }
+    func drawsNewConnection(_ decisions: inout Decisions) -> Bool { decisions.decide(100) >= 100 - opensAnew }
 
     /// Few mixes, since each needs files of its own to copy from.
     private static let policyMixes: [[String: ConflictPolicy]] = [
-        mix(Array(repeating: .reject, count: 5)),
-        mix(Array(repeating: .columns, count: 5)),
+        mix(Array(repeating: .reject, count: 5)), mix(Array(repeating: .columns, count: 5)),
         mix([.columns, .reject, .columns, .reject, .columns]),
     ]
 
     /// Mixes in which nobody is asked where two values meet.
     private static let decidingMixes: [[String: ConflictPolicy]] = [
-        mix(Array(repeating: .lastWriter, count: 5)),
-        mix(Array(repeating: .latest, count: 5)),
-        mix([.latest, .columns, .lastWriter, .latest, .reject])
-            .merging(["player.name": .lastWriter, "player.score": .latest]) { $1 },
+        mix(Array(repeating: .lastWriter, count: 5)), mix(Array(repeating: .latest, count: 5)),
+        mix([.latest, .columns, .lastWriter, .latest, .reject]).merging([
+            "player.name": .lastWriter, "player.score": .latest,
+        ]) { $1 },
     ]
 
     /// Mixes for the tables of ``Shapes``.
     private static let shapeMixes: [[String: ConflictPolicy]] = [
-        mix([.reject, .reject, .reject], of: Shapes.tables),
-        mix([.columns, .columns, .columns], of: Shapes.tables),
+        mix([.reject, .reject, .reject], of: Shapes.tables), mix([.columns, .columns, .columns], of: Shapes.tables),
         mix([.columns, .reject, .lastWriter], of: Shapes.tables),
     ]
 
@@ -93,18 +84,12 @@ struct Plan {
         return profile.decides ? decidingMixes : policyMixes
     }
 
-    private static func mix(
-        _ policies: [ConflictPolicy],
-        of tables: [ZoneSchema.Table] = ZoneSchema.tables
-    ) -> [String: ConflictPolicy] {
-        Dictionary(uniqueKeysWithValues: zip(tables.map(\.name), policies))
-    }
+    private static func mix(_ policies: [ConflictPolicy], of tables: [ZoneSchema.Table] = ZoneSchema.tables) -> [String:
+        ConflictPolicy]
+    { Dictionary(uniqueKeysWithValues: zip(tables.map(\.name), policies)) }
 
     /// A log of a few revisions, and fewer in a request than that, so that the recorder sees all.
-    private static func shorten(
-        _ limits: inout (server: Limits, device: Limits),
-        _ decisions: inout Decisions
-    ) {
+    private static func shorten(_ limits: inout (server: Limits, device: Limits), _ decisions: inout Decisions) {
         limits.server.revisionsKept = decisions.pick([nil, 5, 5])
         limits.server.compactionStepMin = 1
         limits.server.compactionStepMax = decisions.pick([1_000, 2])

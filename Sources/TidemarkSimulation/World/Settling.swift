@@ -31,11 +31,7 @@ extension World {
             let (edits, conflicts, revision) = try device.waiting()
             return "\(device.name) at \(revision) with \(edits) edits and \(conflicts) conflicts"
         }
-        throw Finding(
-            "I10",
-            "world",
-            "not drained after \(Self.passesMax) passes: \(states.joined(separator: ", "))"
-        )
+        throw Finding("I10", "world", "not drained after \(Self.passesMax) passes: \(states.joined(separator: ", "))")
     }
 
     private func resolveAll(_ device: SimulatedDevice, mayRetry: Bool) throws {
@@ -68,9 +64,7 @@ extension World {
         try check(server.read { try Self.defects($0) }, "server")
         for device in devices {
             let image = try device.access { try FileImage($0, version: device.version) }
-            if image != truth {
-                throw Finding("I5", device.name, Self.difference(image, truth))
-            }
+            if image != truth { throw Finding("I5", device.name, Self.difference(image, truth)) }
             try check(device.access { try Self.defects($0) }, device.name)
         }
         try checkIds(truth)

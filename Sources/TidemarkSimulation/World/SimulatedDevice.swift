@@ -46,13 +46,9 @@ final class SimulatedDevice {
     var fileName: String { "device-\(number)" }
 
     /// Opens a file that has joined the zone.
-    init(
-        number: Int,
-        in storage: any SimulatedStorage,
-        _ virtual: VirtualEnvironment,
-        limits: Limits,
-        version: Int
-    ) throws {
+    init(number: Int, in storage: any SimulatedStorage, _ virtual: VirtualEnvironment, limits: Limits, version: Int)
+        throws
+    {
         self.number = number
         self.storage = storage
         self.virtual = virtual
@@ -80,9 +76,7 @@ final class SimulatedDevice {
             processes[index].exchange = nil
             processes[index].life += 1
         }
-        if let commits = processes[Self.app].commits {
-            database.remove(transactionObserver: commits)
-        }
+        if let commits = processes[Self.app].commits { database.remove(transactionObserver: commits) }
         processes[Self.app].commits = nil
         hint = nil
         guard opensAnew || storage.forgets else { return }
@@ -120,9 +114,7 @@ final class SimulatedDevice {
 
     /// The world has ended.
     func end() throws {
-        if let commits = processes[Self.app].commits {
-            database.remove(transactionObserver: commits)
-        }
+        if let commits = processes[Self.app].commits { database.remove(transactionObserver: commits) }
         try storage.giveBack(fileName, database)
     }
 
@@ -142,9 +134,7 @@ final class SimulatedDevice {
     func writeOutside(_ body: (Database) throws -> Void) throws {
         let commits = processes[Self.app].commits
         if let commits { database.remove(transactionObserver: commits) }
-        defer {
-            if let commits { database.add(transactionObserver: commits, extent: .observerLifetime) }
-        }
+        defer { if let commits { database.add(transactionObserver: commits, extent: .observerLifetime) } }
         try write(body)
     }
 
@@ -171,14 +161,9 @@ final class SimulatedDevice {
     }
 
     /// Lets the machine do a step.
-    func step<Result>(
-        _ process: Int,
-        _ body: (inout SyncRound, Database) throws -> Result
-    ) throws -> Result? {
+    func step<Result>(_ process: Int, _ body: (inout SyncRound, Database) throws -> Result) throws -> Result? {
         guard var round = processes[process].round else { return nil }
-        if let nextFault {
-            storage.fail(fileName, call: nextFault.call, isPower: nextFault.isPower)
-        }
+        if let nextFault { storage.fail(fileName, call: nextFault.call, isPower: nextFault.isPower) }
         let outcome = Result2 { try access { try body(&round, $0) } }
         if let fault = nextFault {
             nextFault = nil
@@ -193,9 +178,7 @@ final class SimulatedDevice {
 }
 
 /// A call to the disk of a device has failed in a step, and the step with it.
-struct DiskFailed: Error {
-    let device: Int
-}
+struct DiskFailed: Error { let device: Int }
 
 /// `Swift.Result` under a name that a generic parameter does not shadow.
 private typealias Result2<Success> = Result<Success, any Error>

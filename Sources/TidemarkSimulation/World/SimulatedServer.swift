@@ -10,9 +10,7 @@ import TidemarkStore
 /// needs.
 final class SimulatedServer {
     /// Where its process may end while it serves a request.
-    enum Crash: Int {
-        case never, beforeCommit, afterCommit
-    }
+    enum Crash: Int { case never, beforeCommit, afterCommit }
 
     static let fileName = "zone"
     /// The zone's name.
@@ -39,12 +37,7 @@ final class SimulatedServer {
     var journal: Journal?
 
     /// Serves a file that is there already.
-    init(
-        _ storage: any SimulatedStorage,
-        schema: SyncSchema,
-        limits: Limits,
-        version: Int
-    ) throws {
+    init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits, version: Int) throws {
         self.storage = storage
         self.schema = schema
         self.version = version
@@ -97,24 +90,20 @@ final class SimulatedServer {
 
     /// Answers a request; every other one as if it were a group whose change sets are written
     /// together.
-    private func answer(
-        _ request: ZoneRequest,
-        in transaction: ZoneTransaction
-    ) throws -> [Result<ZoneAnswer, any Error>] {
+    private func answer(_ request: ZoneRequest, in transaction: ZoneTransaction) throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
         answers += 1
-        let planned =
-            answers.isMultiple(of: 2) ? try plan([request], transaction.db, ending: .commit) : nil
+        let planned = answers.isMultiple(of: 2) ? try plan([request], transaction.db, ending: .commit) : nil
         return try planned ?? handler.handle([request], in: transaction)
     }
 
     /// What a group is answered when its change sets are written together, if they can be.
     ///
     /// A planted bug is where each is written in its turn.
-    private func plan(
-        _ group: [ZoneRequest],
-        _ db: Database,
-        ending end: Database.TransactionCompletion = .rollback
-    ) throws -> [Result<ZoneAnswer, any Error>]? {
+    private func plan(_ group: [ZoneRequest], _ db: Database, ending end: Database.TransactionCompletion = .rollback)
+        throws -> [Result<ZoneAnswer, any Error>]?
+    {
         guard !PlantedBug.isAnyPlanted else { return nil }
         var answers: [Result<ZoneAnswer, any Error>]?
         try db.inSavepoint {
@@ -126,10 +115,8 @@ final class SimulatedServer {
     }
 
     /// Looks whether requests that were answered together were told what each is told in its turn.
-    private func compare(
-        _ planned: [Result<ZoneAnswer, any Error>]?,
-        _ results: [Result<ZoneAnswer, any Error>]
-    ) throws {
+    private func compare(_ planned: [Result<ZoneAnswer, any Error>]?, _ results: [Result<ZoneAnswer, any Error>]) throws
+    {
         for (planned, result) in zip(planned ?? [], results) {
             let isSame =
                 switch (planned, result) {
@@ -155,10 +142,7 @@ final class SimulatedServer {
     }
 
     /// Answers a request that only asks, if that can be done from what lies in memory.
-    private func pull(
-        _ request: ZoneRequest,
-        _ db: Database
-    ) throws -> [Result<ZoneAnswer, any Error>]? {
+    private func pull(_ request: ZoneRequest, _ db: Database) throws -> [Result<ZoneAnswer, any Error>]? {
         guard request.kind == .sync else { return nil }
         let reading = Result { try PullRequests.read(request.body, limits: limits, in: db) }
         if case .failure(let error) = reading { return [.failure(error)] }
@@ -174,11 +158,9 @@ final class SimulatedServer {
 
     /// Answers a short question, for which there is nothing but what lies in memory, as its device
     /// understands the answer.
-    private func news(
-        _ short: DeviceCore.Short,
-        _ request: ZoneRequest,
-        _ db: Database
-    ) throws -> Result<ZoneAnswer, any Error> {
+    private func news(_ short: DeviceCore.Short, _ request: ZoneRequest, _ db: Database) throws -> Result<
+        ZoneAnswer, any Error
+    > {
         let refusal = TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
         let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
         guard let head = try file.head(for: short.device) else { return .failure(refusal) }
@@ -199,9 +181,7 @@ final class SimulatedServer {
         try inTransaction { db in
             let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
             guard let head = try file.head(for: nil) else { return .rollback }
-            let outcome = try remembering(file, head) {
-                $0.change(after: base, at: head, limits: limits)
-            }
+            let outcome = try remembering(file, head) { $0.change(after: base, at: head, limits: limits) }
             if case .answer(let found) = outcome { change = found }
             return .rollback
         }
@@ -226,27 +206,20 @@ final class SimulatedServer {
         try db.inSavepoint {
             let transaction = try ZoneTransaction(db, schema: schema, now: wall)
             let results = try handler.handle([request], in: transaction)
-            if case .success(let answer) = results.first {
-                slow = answer.body
-            }
+            if case .success(let answer) = results.first { slow = answer.body }
             return .rollback
         }
-        guard slow == body else {
-            throw Finding("live", "server", "memory answered otherwise than the tables would")
-        }
+        guard slow == body else { throw Finding("live", "server", "memory answered otherwise than the tables would") }
     }
 
     /// Copies what has changed since into a snapshot file.
     ///
     /// - Returns: Whether that is less than all rows.
     func delta(since base: DeltaBase, to path: String) throws -> Bool {
-        let known = try database.read {
-            try ZoneTransaction($0, schema: schema, now: wall).zone().schema
-        }
+        let known = try database.read { try ZoneTransaction($0, schema: schema, now: wall).zone().schema }
         guard known == base.schema else { return false }
         let zone = storage.path(of: Self.fileName)
-        return try SnapshotBuilder(zonePath: zone, schema: schema, since: base).copy(to: path)
-            != nil
+        return try SnapshotBuilder(zonePath: zone, schema: schema, since: base).copy(to: path) != nil
     }
 
     /// Copies the zone into a snapshot file.
@@ -323,9 +296,7 @@ final class SimulatedServer {
     }
 
     /// The history that its file goes on with.
-    func epoch() throws -> String {
-        try read { try String.fetchOne($0, sql: "SELECT epoch FROM tidemark_zone") ?? "" }
-    }
+    func epoch() throws -> String { try read { try String.fetchOne($0, sql: "SELECT epoch FROM tidemark_zone") ?? "" } }
 
     /// The revision at which the log begins.
     func horizon() throws -> Int64 {
@@ -339,9 +310,7 @@ final class SimulatedServer {
 
     /// What the zone is at.
     func reached() throws -> ZoneRevision {
-        let row = try read {
-            try Row.fetchOne($0, sql: "SELECT epoch, revision FROM tidemark_zone")
-        }
+        let row = try read { try Row.fetchOne($0, sql: "SELECT epoch, revision FROM tidemark_zone") }
         return ZoneRevision(zone: Self.zone, epoch: row?[0] ?? "", revision: row?[1] ?? 0)
     }
 
@@ -361,8 +330,7 @@ final class SimulatedServer {
                 try read {
                     try String.fetchOne(
                         $0,
-                        sql:
-                            "SELECT \(Recorder.body) FROM tidemark_revision AS r WHERE revision > ?",
+                        sql: "SELECT \(Recorder.body) FROM tidemark_revision AS r WHERE revision > ?",
                         arguments: [before]
                     )
                 }
@@ -385,9 +353,7 @@ final class SimulatedServer {
         database = try storage.open(Self.fileName)
     }
 
-    private func inTransaction(
-        _ body: (Database) throws -> Database.TransactionCompletion
-    ) throws {
+    private func inTransaction(_ body: (Database) throws -> Database.TransactionCompletion) throws {
         try database.writeWithoutTransaction { db in
             try db.inTransaction(.immediate) {
                 try EngineConnection.prepare(db, schema: schema)

@@ -24,9 +24,7 @@ extension World {
         do {
             step = try device.step(process) { try $0.next($1) }
             try recorder.stepped(device, "prepare")
-        } catch let error as TidemarkError {
-            return try fail(device, process, error, during: nil)
-        }
+        } catch let error as TidemarkError { return try fail(device, process, error, during: nil) }
         switch step {
         case nil: return false
         case .finish:
@@ -54,9 +52,9 @@ extension World {
     /// An answer reaches a process, or it gives up waiting for one.
     func answered(_ message: Message, _ answer: Result<[UInt8], TidemarkError>) throws -> Bool {
         let device = self[message.device]
-        guard let exchange = device.processes[message.process].exchange,
-            exchange.number == message.number
-        else { return false }
+        guard let exchange = device.processes[message.process].exchange, exchange.number == message.number else {
+            return false
+        }
         // What the server has forgotten since, the history of the run has forgotten too.
         if case .success = answer, message.history != counters[.restores] { return false }
         counters[.answers] += 1
@@ -69,9 +67,7 @@ extension World {
             if !message.isCut, exchange.outgoing.told == nil {
                 try recorder.take(.delivered(device: device.name, request: message.number))
             }
-            let events = try device.step(message.process) {
-                try $0.answered(body, to: exchange.outgoing, in: $1)
-            }
+            let events = try device.step(message.process) { try $0.answered(body, to: exchange.outgoing, in: $1) }
             try count(events ?? [], body)
             if exchange.outgoing.told != nil { counters[.told] += 1 }
             try recorder.stepped(device, "apply")
@@ -94,13 +90,9 @@ extension World {
     ) throws -> Bool {
         note("\(device.name) hears \(error.code.rawValue)", ": \(error)")
         // Nothing writes behind the triggers' back here, so an alarm is false or shows a defect.
-        guard error.code != .fingerprintMismatch else {
-            throw Finding("rule 17", device.name, error.message)
-        }
+        guard error.code != .fingerprintMismatch else { throw Finding("rule 17", device.name, error.message) }
         do {
-            let events = try device.step(process) {
-                try $0.failed(error, during: outgoing, in: $1)
-            }
+            let events = try device.step(process) { try $0.failed(error, during: outgoing, in: $1) }
             try count(events ?? [], [])
             try recorder.stepped(device, "park")
             continueSync(device, process)
@@ -123,10 +115,7 @@ extension World {
 
     private func continueSync(_ device: SimulatedDevice, _ process: Int) {
         let life = device.processes[process].life
-        schedule(
-            .advance(device: device.number, process: process, life: life),
-            after: drawDelay(50_000)
-        )
+        schedule(.advance(device: device.number, process: process, life: life), after: drawDelay(50_000))
     }
 
     private func count(_ events: [SyncEvent], _ body: [UInt8]) throws {
@@ -142,11 +131,7 @@ extension World {
     // MARK: Comparisons
 
     /// The server looks at rows before a device deletes many of its own.
-    private func compare(
-        _ question: RowComparison.Question,
-        _ device: SimulatedDevice,
-        _ process: Int
-    ) throws {
+    private func compare(_ question: RowComparison.Question, _ device: SimulatedDevice, _ process: Int) throws {
         decisions.begin(.carry)
         guard device.isReachable, server.isUp else {
             _ = try fail(device, process, Self.unreachable, during: nil)
@@ -155,24 +140,16 @@ extension World {
         do {
             let answer = try server.compare(question.body)
             try recorder.served(server, request: nil, .success(nil))
-            let events = try device.step(process) {
-                try $0.compared(answer, to: question, in: $1)
-            }
+            let events = try device.step(process) { try $0.compared(answer, to: question, in: $1) }
             try count(events ?? [], [])
             try recorder.stepped(device, "compare")
             continueSync(device, process)
-        } catch let error as TidemarkError {
-            _ = try fail(device, process, error, during: nil)
-        }
+        } catch let error as TidemarkError { _ = try fail(device, process, error, during: nil) }
     }
 
     // MARK: Snapshots
 
-    private func fetchSnapshot(
-        _ device: SimulatedDevice,
-        _ process: Int,
-        since base: DeltaBase?
-    ) throws {
+    private func fetchSnapshot(_ device: SimulatedDevice, _ process: Int, since base: DeltaBase?) throws {
         decisions.begin(.carry)
         guard device.isReachable, server.isUp else {
             _ = try fail(device, process, Self.unreachable, during: nil)
@@ -190,8 +167,7 @@ extension World {
         let delta = "delta-\(device.number)"
         try storage.remove(delta)
         let deltaKeeper = try storage.open(delta)
-        let isDelta =
-            try base.map { try server.delta(since: $0, to: storage.path(of: delta)) } ?? false
+        let isDelta = try base.map { try server.delta(since: $0, to: storage.path(of: delta)) } ?? false
         if isDelta { counters[.deltas] += 1 }
         var failure: TidemarkError?
         do {
@@ -199,18 +175,12 @@ extension World {
             let events = try device.step(process) { try $0.took(snapshotAt: path, in: $1) }
             try count(events ?? [], [])
             try recorder.stepped(device, "snapshot")
-        } catch let error as TidemarkError {
-            failure = error
-        }
+        } catch let error as TidemarkError { failure = error }
         try keeper.close()
         try deltaKeeper.close()
         try storage.remove(name)
         try storage.remove(delta)
-        if let failure {
-            _ = try fail(device, process, failure, during: nil)
-        } else {
-            continueSync(device, process)
-        }
+        if let failure { _ = try fail(device, process, failure, during: nil) } else { continueSync(device, process) }
     }
 
     private func fetchSchema(_ device: SimulatedDevice, _ process: Int) throws {
@@ -261,15 +231,12 @@ extension World {
         note("\(device.name) \(retries ? "retries" : "accepts") \(id)")
         do {
             try device.write { db in
-                try ResolveConflict(db: db, schema: DeviceFile(db).schema)
-                    .resolve(id, retries ? .retry : .accept)
+                try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(id, retries ? .retry : .accept)
             }
             try recorder.resolved(id, by: device)
         } catch let error as TidemarkError
             where retries && [.constraintViolated, .invalidArgument].contains(error.code)
-        {
-            note("it does not fit", ": \(error)")
-        }
+        { note("it does not fit", ": \(error)") }
     }
 }
 
@@ -277,9 +244,7 @@ extension SimulatedDevice {
     /// The oldest conflict that waits for a decision.
     func firstConflict() throws -> String? {
         try access {
-            try String.fetchOne(
-                $0.cachedStatement(sql: "SELECT id FROM tidemark_conflict ORDER BY number LIMIT 1")
-            )
+            try String.fetchOne($0.cachedStatement(sql: "SELECT id FROM tidemark_conflict ORDER BY number LIMIT 1"))
         }
     }
 

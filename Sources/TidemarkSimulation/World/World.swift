@@ -80,8 +80,7 @@ final class World {
         self.options = options
         self.actions = actions
         self.storage = storage
-        decisions =
-            options.replay.map { Decisions(replaying: $0) } ?? Decisions(seed: options.seed)
+        decisions = options.replay.map { Decisions(replaying: $0) } ?? Decisions(seed: options.seed)
         trace = Trace(keepsLines: options.isTracing)
         plan = Plan(
             &decisions,
@@ -98,12 +97,7 @@ final class World {
         let version = options.profile.firstVersion
         let pair = try templates.pair(plan.policies, version: version)
         try pair.zone.fill(SimulatedServer.fileName, in: storage)
-        server = try SimulatedServer(
-            storage,
-            schema: pair.schema,
-            limits: plan.serverLimits,
-            version: version
-        )
+        server = try SimulatedServer(storage, schema: pair.schema, limits: plan.serverLimits, version: version)
         journal?.policies = plan.policies
         journal?.limits = plan.serverLimits
         server.journal = journal
@@ -111,20 +105,16 @@ final class World {
         for number in 1...plan.deviceCount {
             let virtual = VirtualEnvironment(seed: options.seed &* 1_000 &+ UInt64(number))
             try pair.device.fill("device-\(number)", in: storage) { db in
-                try db.cachedStatement(sql: "UPDATE tidemark_device SET device = ?").execute(
-                    arguments: [virtual.newID().uuidString.lowercased()]
-                )
+                try db.cachedStatement(sql: "UPDATE tidemark_device SET device = ?").execute(arguments: [
+                    virtual.newID().uuidString.lowercased()
+                ])
             }
             try add(number, virtual)
         }
     }
 
     /// Adds a device whose file is there: made by a join, or as a copy of another one's.
-    func add(
-        _ number: Int,
-        _ virtual: VirtualEnvironment,
-        copyOf original: SimulatedDevice? = nil
-    ) throws {
+    func add(_ number: Int, _ virtual: VirtualEnvironment, copyOf original: SimulatedDevice? = nil) throws {
         let device = try SimulatedDevice(
             number: number,
             in: storage,
@@ -151,9 +141,7 @@ final class World {
     /// Lets things happen for as many rounds as were asked for.
     func live() throws {
         schedule(.act, after: 0)
-        while counters[.rounds] < options.rounds, let (time, event) = heap.pop() {
-            try handle(event, at: time)
-        }
+        while counters[.rounds] < options.rounds, let (time, event) = heap.pop() { try handle(event, at: time) }
     }
 
     /// Lets everything happen that is on its way, and nothing new begin.
@@ -169,9 +157,7 @@ final class World {
         recorder.now = time
         for device in devices { device.virtual.advance(to: time) }
         if options.profile.decides { server.wall = SimulatedServer.now + time / 1_000 }
-        do {
-            if try happen(event) { counters[.rounds] += 1 }
-        } catch let failure as DiskFailed {
+        do { if try happen(event) { counters[.rounds] += 1 } } catch let failure as DiskFailed {
             counters[.rounds] += 1
             counters[.diskFaults] += 1
             note("\(self[failure.device].name) has a disk that fails")
@@ -184,8 +170,7 @@ final class World {
         case .act: return try act()
         case .arrive(let message): return try arrive(message)
         case .answer(let message, let answer): return try answered(message, answer)
-        case .hear(let device, let connection, let hint):
-            return try hear(hint, self[device], connection)
+        case .hear(let device, let connection, let hint): return try hear(hint, self[device], connection)
         case .advance(let device, let process, let life):
             guard self[device].processes[process].life == life else { return false }
             return try advance(self[device], process)
@@ -215,9 +200,7 @@ final class World {
     }
 
     /// Notes that something will happen.
-    func schedule(_ event: Event, after delay: Int64) {
-        heap.push(event, at: now + delay, tie: Int(trace.hash & 0xFF))
-    }
+    func schedule(_ event: Event, after delay: Int64) { heap.push(event, at: now + delay, tie: Int(trace.hash & 0xFF)) }
 
     /// The process of a device ends, and begins again later.
     func crash(_ device: SimulatedDevice) throws {
@@ -265,7 +248,5 @@ final class World {
     }
 
     /// Adds what happened to the trace.
-    func note(_ text: String, _ more: @autoclosure () -> String = "") {
-        trace.note(now, text, more())
-    }
+    func note(_ text: String, _ more: @autoclosure () -> String = "") { trace.note(now, text, more()) }
 }

@@ -16,12 +16,7 @@ package struct AnswerEnvelope {
     package var overruled: [String] = []
 
     /// Makes an envelope.
-    package init(
-        id: String?,
-        revision: Int64? = nil,
-        time: Int64? = nil,
-        reasons: [ConflictReason]? = nil
-    ) {
+    package init(id: String?, revision: Int64? = nil, time: Int64? = nil, reasons: [ConflictReason]? = nil) {
         self.id = id
         self.revision = revision
         self.time = time
@@ -35,12 +30,8 @@ package struct AnswerEnvelope {
         if let revision { members.append(#""revision":\#(revision)"#) }
         if let time { members.append(#""time":\#(time)"#) }
         members.append(#""conflict":\#(reasons != nil)"#)
-        if let reasons {
-            members.append(#""reasons":[\#(reasons.map(json).joined(separator: ","))]"#)
-        }
-        if !overruled.isEmpty {
-            members.append(#""overruled":[\#(overruled.joined(separator: ","))]"#)
-        }
+        if let reasons { members.append(#""reasons":[\#(reasons.map(json).joined(separator: ","))]"#) }
+        if !overruled.isEmpty { members.append(#""overruled":[\#(overruled.joined(separator: ","))]"#) }
         return members
     }
 

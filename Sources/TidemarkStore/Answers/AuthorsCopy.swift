@@ -86,9 +86,8 @@ package struct AuthorsCopy: Sendable {
 extension JSONWalk {
     /// Goes through the attributes of a change set's records: `visit` gets the table's name and the
     /// record's, as they are written, and where its object begins, and finds that object's place.
-    fileprivate func attributes(
-        _ visit: (_ table: String, _ name: String, _ value: Int) -> Range<Int>?
-    ) -> Range<Int>? {
+    fileprivate func attributes(_ visit: (_ table: String, _ name: String, _ value: Int) -> Range<Int>?) -> Range<Int>?
+    {
         members(of: 0) { table, part in
             guard isObject(part) else { return value(at: part) }
             let table = text(table)

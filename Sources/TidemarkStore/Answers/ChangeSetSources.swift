@@ -7,8 +7,7 @@ extension ChangeSetJSON.Source {
     ///
     /// With `ord`, the author's staged change set, the temporary ids are named: the author's copy.
     package init(reduced table: SyncedTable, revision: Int64, authorOf ord: Int?) {
-        let old =
-            "CASE WHEN s.old_key IS NULL THEN '' ELSE '\"__oldId__\":' || s.old_key || ',' END"
+        let old = "CASE WHEN s.old_key IS NULL THEN '' ELSE '\"__oldId__\":' || s.old_key || ',' END"
         self.init(
             table: table,
             sql: """

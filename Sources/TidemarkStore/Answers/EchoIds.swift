@@ -23,9 +23,7 @@ extension StagedRequest {
         )
         return try ChangeSetJSON.render(
             envelope: envelope.members,
-            schema.tables.filter { names.contains($0.name) }.map {
-                ChangeSetJSON.Source(idsOf: $0, ord: ord)
-            },
+            schema.tables.filter { names.contains($0.name) }.map { ChangeSetJSON.Source(idsOf: $0, ord: ord) },
             in: db
         )
     }
@@ -83,8 +81,8 @@ extension StagedRequest {
     /// references.
     private func sent(_ table: SyncedTable) -> String {
         let sent = "json_remove(s.attributes, '$.revision', '$.__oldId__')"
-        let columns = Set(Catalog.integerReferences(of: table, in: schema).map(\.column))
-            .subtracting(table.key).sorted()
+        let columns = Set(Catalog.integerReferences(of: table, in: schema).map(\.column)).subtracting(table.key)
+            .sorted()
         guard !columns.isEmpty else { return sent }
         let pairs = columns.map { column in
             let cell = """

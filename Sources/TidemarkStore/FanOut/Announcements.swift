@@ -33,8 +33,7 @@ package final class Announcements: Sendable {
 
     /// Notes what a zone has reached; returns at once.
     package func committed(_ revision: ZoneRevision) {
-        guard let read = state.withLock(\.read), let base = fanOut.base(of: revision.zone),
-            revision.isNews(to: base)
+        guard let read = state.withLock(\.read), let base = fanOut.base(of: revision.zone), revision.isNews(to: base)
         else { return fanOut.committed(revision) }
         let isFirst = state.withLock { state in
             let waiting = state.underWay[revision.zone]
@@ -60,9 +59,7 @@ package final class Announcements: Sendable {
 
     private func change(to reached: ZoneRevision, by read: Read) async -> ZoneChange? {
         guard let base = fanOut.base(of: reached.zone), reached.isNews(to: base) else { return nil }
-        do {
-            return try await read(base)
-        } catch {
+        do { return try await read(base) } catch {
             // Those who hear of the revision ask for it, and are told then what is wrong.
             return nil
         }

@@ -54,8 +54,7 @@ package final class BusThread: Sendable {
     /// Has a revision told, unless it is no news.
     package func tell(_ revision: ZoneRevision) {
         let isNew = state.withLock { state in
-            guard revision.isNews(to: state.told[revision.zone]),
-                revision.isNews(to: state.pending[revision.zone])
+            guard revision.isNews(to: state.told[revision.zone]), revision.isNews(to: state.pending[revision.zone])
             else { return false }
             state.pending[revision.zone] = revision
             return true
@@ -79,9 +78,7 @@ package final class BusThread: Sendable {
     private func run(_ work: (_ isConnected: () -> Void) throws -> Void) {
         var pause = Self.pauses.first
         while !isStopped {
-            do {
-                try work { pause = Self.pauses.first }
-            } catch {
+            do { try work { pause = Self.pauses.first } } catch {
                 // Nobody depends on it: zones that are listened to are looked at by a timer too.
                 rest(pause)
                 pause = min(pause * 2, Self.pauses.max)

@@ -31,9 +31,7 @@ package enum NodeNews: Hashable, Sendable {
         case "commit":
             let fields = parts[1].split(separator: " ", maxSplits: 2).map(String.init)
             guard fields.count == 3, let revision = Int64(fields[1]) else { return nil }
-            self = .committed(
-                ZoneRevision(zone: fields[2], epoch: fields[0], revision: revision)
-            )
+            self = .committed(ZoneRevision(zone: fields[2], epoch: fields[0], revision: revision))
         default: return nil
         }
     }

@@ -4,10 +4,7 @@ import TidemarkServer
 /// Answers that were given before it was known what became of the change sets in them.
 extension GroupPlan {
     /// The answers with all that was not known when they were made.
-    func filled(
-        _ drafts: [Result<ZoneAnswer, any Error>],
-        bytesMax: Int
-    ) throws -> [Result<ZoneAnswer, any Error>] {
+    func filled(_ drafts: [Result<ZoneAnswer, any Error>], bytesMax: Int) throws -> [Result<ZoneAnswer, any Error>] {
         for bound in bounds {
             let bytes = bound.drafted.map { bodies[$0].all.utf8.count }.reduce(0, +)
             guard bound.knownBytes + bytes <= bound.bytesMax else { throw NotPlain() }
@@ -44,9 +41,7 @@ extension GroupPlan {
         let limit = committed.bodies.isEmpty ? max(1, missed.limit) : missed.limit
         let place = Int(committed.revision - first)
         guard place >= 0 else { throw NotPlain() }
-        let drafted = Array(
-            (place..<Int(missed.through - first)).prefix(max(0, limit - committed.bodies.count))
-        )
+        let drafted = Array((place..<Int(missed.through - first)).prefix(max(0, limit - committed.bodies.count)))
         let bytes = committed.bodies.reduce(0) { $0 + $1.utf8.count }
         bounds.append(CatchUpBound(knownBytes: bytes, drafted: drafted, bytesMax: missed.bytesMax))
         let reached = committed.revision + Int64(drafted.count)

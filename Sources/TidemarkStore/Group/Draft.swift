@@ -20,10 +20,7 @@ enum Draft {
     /// Puts in what the drafts stand for.
     ///
     /// Where ids alone do not say enough of one change set, all of them come whole.
-    static func filled(
-        _ answer: [UInt8],
-        _ bodies: [GroupPlan.Body]
-    ) throws -> [UInt8] {
+    static func filled(_ answer: [UInt8], _ bodies: [GroupPlan.Body]) throws -> [UInt8] {
         guard answer.contains(0) else { return answer }
         var parts = answer.split(separator: 0, omittingEmptySubsequences: false)
         let drafts = stride(from: 1, to: parts.count, by: 2).compactMap { index in
@@ -55,9 +52,9 @@ enum Draft {
 
     /// Puts in the fingerprint, which stands before all change sets.
     static func filled(_ answer: [UInt8], fingerprint: Fingerprint) throws -> [UInt8] {
-        guard let start = answer.firstRange(of: fingerprintMember)?.upperBound,
-            answer.count >= start + 32
-        else { throw NotPlain() }
+        guard let start = answer.firstRange(of: fingerprintMember)?.upperBound, answer.count >= start + 32 else {
+            throw NotPlain()
+        }
         return Array(answer[..<start]) + fingerprint.hex.utf8 + answer[(start + 32)...]
     }
 }

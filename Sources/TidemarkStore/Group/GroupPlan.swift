@@ -117,6 +117,4 @@ package struct GroupPlan: Sendable {
 }
 
 /// What is thrown when the requests of a group have to be answered one after another.
-package struct NotPlain: Error {
-    package init() {}
-}
+package struct NotPlain: Error { package init() {} }

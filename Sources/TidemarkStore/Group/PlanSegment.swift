@@ -38,11 +38,7 @@ struct PlanSegment: Sendable {
         for (name, operation, movesUnique) in changes.records {
             guard !tables.reachesFar(name.table, operation) else { throw NotPlain() }
             if records.contains(name) { return false }
-            if operation == .create,
-                referred.contains(name) || referredTables.contains(name.table)
-            {
-                return false
-            }
+            if operation == .create, referred.contains(name) || referredTables.contains(name.table) { return false }
             // What another one takes or leaves may be what this one leaves or takes.
             guard movesUnique else { continue }
             if operation != .delete, left.contains(name.table) { return false }

@@ -26,16 +26,12 @@ struct PlanTables: Sendable {
         let integerKeyed = integerKeyed
         valueParents = Dictionary(
             uniqueKeysWithValues: schema.tables.map { table in
-                let others = table.references.filter {
-                    !isToKey($0) || !integerKeyed.contains($0.parent)
-                }
+                let others = table.references.filter { !isToKey($0) || !integerKeyed.contains($0.parent) }
                 return (table.name, Set(others.map(\.parent)))
             }
         )
         let unique = schema.tables.filter { !$0.uniques.isEmpty || $0.hasComputedUniques }
-        let isOpen = { (table: SyncedTable) in
-            table.hasComputedUniques || table.partiallyUnique != nil
-        }
+        let isOpen = { (table: SyncedTable) in table.hasComputedUniques || table.partiallyUnique != nil }
         uniques = Dictionary(
             uniqueKeysWithValues: unique.map { table -> (String, Set<String>?) in
                 (table.name, isOpen(table) ? nil : Set(table.uniques.flatMap { $0 }))
@@ -44,11 +40,7 @@ struct PlanTables: Sendable {
     }
 
     /// The name of a record of a change set, and whether it is the request's own.
-    func name(
-        _ table: String,
-        key: String,
-        _ ord: Int
-    ) -> (name: PlanRecords.Name, isTemporary: Bool) {
+    func name(_ table: String, key: String, _ ord: Int) -> (name: PlanRecords.Name, isTemporary: Bool) {
         guard key.utf8.first == UInt8(ascii: "-"), integerKeyed.contains(table) else {
             return (PlanRecords.Name(table: table, key: key), false)
         }

@@ -88,8 +88,7 @@ package struct PlanFacts: Sendable {
                 missed.device == nil || recent.device != missed.device
             else { return nil }
             bytes += recent.body.utf8.count
-            guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax
-            else {
+            guard bodies.isEmpty || bodies.count < missed.limit && bytes <= missed.bytesMax else {
                 return CatchUp(bodies: bodies, revision: next - 1, hasMore: true)
             }
             bodies.append(recent.body)

@@ -30,9 +30,7 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
     /// - Throws: ``NotPlain``, when nothing can be planned in the zone.
     package init(_ base: Base) throws {
         guard try base.isPlannable else { throw NotPlain() }
-        do {
-            try base.absorbOutsideChanges()
-        } catch is TidemarkError {
+        do { try base.absorbOutsideChanges() } catch is TidemarkError {
             // Each request is told by itself what is wrong with the rows.
             throw NotPlain()
         }
@@ -43,10 +41,9 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
     }
 
     /// Writes what is planned, and completes the answers that were given before.
-    package func finish(
-        _ drafts: [Result<ZoneAnswer, any Error>],
-        bytesMax: Int
-    ) throws -> [Result<ZoneAnswer, any Error>] {
+    package func finish(_ drafts: [Result<ZoneAnswer, any Error>], bytesMax: Int) throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
         try write()
         let answers = try plan.filled(drafts, bytesMax: bytesMax)
         if !plan.isEmpty || !plan.laps.isEmpty { try base.keep(plan.laps, zone: state) }
@@ -74,15 +71,11 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         facts = try base.facts(about: requests)
     }
 
-    package func isolated<Success>(_ body: () throws -> Success) throws -> Result<
-        Success, any Error
-    > {
+    package func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
         start = nil
         isUndoable = true
         plan.requests = plan.requests + 1
-        do {
-            return .success(try body())
-        } catch is DamagedLog {
+        do { return .success(try body()) } catch is DamagedLog {
             // The request that met it is told in its turn, and no other.
             throw NotPlain()
         } catch let error as TidemarkError {
@@ -94,20 +87,16 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
 
     package func turn(to request: SyncRequest) throws {
         // Of what is being written neither the fingerprint nor the verdicts are known yet.
-        guard request.maxRevision <= plan.first || plan.isEmpty,
-            request.question == nil || plan.isEmpty
-        else { throw NotPlain() }
-        if let device = request.device {
-            guard plan.devices.insert(device).inserted else { throw NotPlain() }
+        guard request.maxRevision <= plan.first || plan.isEmpty, request.question == nil || plan.isEmpty else {
+            throw NotPlain()
         }
+        if let device = request.device { guard plan.devices.insert(device).inserted else { throw NotPlain() } }
         start = (plan, state)
         echo = request.echo
     }
 
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
-        do {
-            return try body()
-        } catch is Violation {
+        do { return try body() } catch is Violation {
             // What a refusal says is found out when it is the change set's turn.
             throw NotPlain()
         }
@@ -120,12 +109,7 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         return state.revision
     }
 
-    package func contentions(
-        _ ord: Int,
-        base: Int64,
-        seen: [Int64],
-        stamp: Stamp
-    ) throws -> [Contention] {
+    package func contentions(_ ord: Int, base: Int64, seen: [Int64], stamp: Stamp) throws -> [Contention] {
         let changes = records.changes[ord] ?? PlanRecords.Changes()
         // Of what is planned, only what is about the same records can matter.
         let planned = plan.revisions(about: changes, by: plan.requests)
@@ -135,11 +119,7 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         return []
     }
 
-    package func log(
-        _ envelope: SyncRequest.Envelope,
-        revision: Int64,
-        stamp: Stamp
-    ) throws -> LoggedChangeSet {
+    package func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> LoggedChangeSet {
         let index = plan.add(
             .init(
                 envelope: envelope,
@@ -169,11 +149,9 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
         )
     }
 
-    package func authorsCopy(
-        _ envelope: SyncRequest.Envelope,
-        revision: Int64,
-        stamp: Stamp
-    ) throws -> String { Draft.own(plan.planned.count - 1) }
+    package func authorsCopy(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String {
+        Draft.own(plan.planned.count - 1)
+    }
 
     // MARK: Nothing to do before it is written
 
@@ -187,12 +165,9 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
 
     // MARK: What cannot be said before
 
-    package func refuse(
-        _ envelope: SyncRequest.Envelope,
-        device: String?,
-        reasons: [ConflictReason],
-        relatedMax: Int
-    ) throws -> String { throw NotPlain() }
+    package func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int)
+        throws -> String
+    { throw NotPlain() }
 
     package func compact(to horizon: Int64) throws { throw NotPlain() }
 

@@ -11,18 +11,16 @@ extension PlannedTransaction {
 
     package func end(of epoch: String) throws -> Int64? { try base.end(of: epoch) }
 
-    package func policy(of table: String) throws -> (
-        table: ConflictPolicy, columns: [String: ConflictPolicy]
-    ) { try base.policy(of: table) }
+    package func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy]) {
+        try base.policy(of: table)
+    }
 
     package func lastExchange(with device: String) throws -> Exchange? {
         if let known = facts.exchanges[device] { return known }
         return try base.lastExchange(with: device)
     }
 
-    package func keep(_ exchange: Exchange, with device: String) throws {
-        plan.laps[device] = exchange
-    }
+    package func keep(_ exchange: Exchange, with device: String) throws { plan.laps[device] = exchange }
 
     package func verdict(of id: String) throws -> Verdict? {
         if let index = plan.places[id] {
@@ -37,10 +35,7 @@ extension PlannedTransaction {
         return facts.unanswered.contains(id) ? nil : try base.verdict(of: id)
     }
 
-    package func authorsCopies(
-        of ids: [String],
-        _ extent: SyncRequest.Echo
-    ) throws -> [String: String] {
+    package func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {
         let others = ids.filter { plan.places[$0] == nil }
         var copies = others.isEmpty ? [:] : try base.authorsCopies(of: others, extent)
         for id in ids {
@@ -65,18 +60,14 @@ extension PlannedTransaction {
             guard ancestor.request == plan.requests else { throw NotPlain() }
             revisions += ancestor.older + [ancestor.revision]
         }
-        let rest =
-            others.isEmpty
-            ? Ancestry(revisions: [], isRefused: false) : try base.ancestry(of: others)
+        let rest = others.isEmpty ? Ancestry(revisions: [], isRefused: false) : try base.ancestry(of: others)
         current.older = (revisions + rest.revisions).filter { $0 <= plan.first }
         return Ancestry(revisions: revisions + rest.revisions, isRefused: rest.isRefused)
     }
 
     package func recallIdentities(_ request: SyncRequest) throws {
         guard let first = request.changeSets.first else { return }
-        if records.unknown.contains(ChangeSetStaging.list(of: first.ord)) {
-            try base.recallIdentities(request)
-        }
+        if records.unknown.contains(ChangeSetStaging.list(of: first.ord)) { try base.recallIdentities(request) }
     }
 
     /// With that of the revision before the group, that of each planned one will be known.
@@ -98,22 +89,13 @@ extension PlannedTransaction {
         return Fingerprint.none
     }
 
-    package func overruled(
-        device: String,
-        taken: Int64,
-        through revision: Int64,
-        limit: Int
-    ) throws -> [String] {
+    package func overruled(device: String, taken: Int64, through revision: Int64, limit: Int) throws -> [String] {
         if facts.unnoted.contains(device) { return [] }
         isUndoable = taken == 0
         return try base.overruled(device: device, taken: taken, through: revision, limit: limit)
     }
 
-    package func hasRevision(
-        by device: String,
-        after revision: Int64,
-        through last: Int64
-    ) throws -> Bool {
+    package func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool {
         let isPlanned = plan.planned.contains {
             $0.stamp.device == device && $0.revision > revision && $0.revision <= last
         }
@@ -124,9 +106,7 @@ extension PlannedTransaction {
         var found = CatchUp(bodies: [], revision: missed.after, hasMore: false)
         guard missed.after < missed.through else { return found }
         let committed = missed.through(min(missed.through, plan.first))
-        if committed.after < committed.through {
-            found = try facts.catchUp(committed) ?? base.catchUp(committed)
-        }
+        if committed.after < committed.through { found = try facts.catchUp(committed) ?? base.catchUp(committed) }
         return try plan.caughtUp(found, of: missed)
     }
 }

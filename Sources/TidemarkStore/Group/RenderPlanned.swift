@@ -38,10 +38,7 @@ extension StagedRequest {
     }
 
     /// The change sets of a segment, in their order, as they are kept and sent.
-    func bodies(
-        of planned: [GroupPlan.Planned],
-        _ segment: StagedSets
-    ) throws -> [GroupPlan.Body] {
+    func bodies(of planned: [GroupPlan.Planned], _ segment: StagedSets) throws -> [GroupPlan.Body] {
         let all = try parts(segment, reducedSQL)
         let new = try parts(segment, givenSQL)
         let changed = try changedSets(segment)
@@ -61,22 +58,11 @@ extension StagedRequest {
     }
 
     /// By change set, its part of each table in which a query finds records of it.
-    private func parts(
-        _ segment: StagedSets,
-        _ sql: (SyncedTable) -> String
-    ) throws -> [Int: [ChangeSetJSON.Part]] {
+    private func parts(_ segment: StagedSets, _ sql: (SyncedTable) -> String) throws -> [Int: [ChangeSetJSON.Part]] {
         try touchedTables(segment).reduce(into: [:]) { parts, table in
             let sets = "temp.tidemark_planned AS p WHERE p.segment = ?"
-            let found = try ChangeSetJSON.parts(
-                table,
-                sql(table),
-                of: sets,
-                [segment.number],
-                in: db
-            )
-            for (ord, part) in found {
-                parts[ord, default: []].append(part)
-            }
+            let found = try ChangeSetJSON.parts(table, sql(table), of: sets, [segment.number], in: db)
+            for (ord, part) in found { parts[ord, default: []].append(part) }
         }
     }
 

@@ -22,9 +22,7 @@ extension PlannedTransaction {
                 rest = rest.dropFirst(segment.count)
                 try write(Array(segment), .segment(first.segment))
             }
-        } catch is Violation, is TidemarkError {
-            throw NotPlain()
-        }
+        } catch is Violation, is TidemarkError { throw NotPlain() }
     }
 
     /// Puts change sets into `temp.tidemark_planned`.
@@ -65,14 +63,7 @@ extension PlannedTransaction {
                 $0 + (changes[change.envelope.ord] ?? .none)
             }
             plan.fingerprints[change.revision] = fingerprint
-            kept.append(
-                PlannedRevision(
-                    planned: change,
-                    body: body,
-                    chain: chain,
-                    fingerprint: fingerprint
-                )
-            )
+            kept.append(PlannedRevision(planned: change, body: body, chain: chain, fingerprint: fingerprint))
         }
         try base.keep(kept, of: segment)
         plan.write(bodies, chain: chain)
@@ -82,9 +73,8 @@ extension PlannedTransaction {
     private func nameRecords(of planned: [GroupPlan.Planned], _ segment: StagedSets) throws {
         let staged = base.staged
         for table in staged.schema.tables where table.keyKind == .integer {
-            let count = planned.map { change in
-                records.changes[change.envelope.ord]?.creations(in: table.name) ?? 0
-            }.reduce(0, +)
+            let count = planned.map { change in records.changes[change.envelope.ord]?.creations(in: table.name) ?? 0 }
+                .reduce(0, +)
             guard count > 0 else { continue }
             let ids = try base.identities(count, of: table)
             // Whoever names an id that is given only now means another record, or none.

@@ -18,12 +18,7 @@ package typealias PullAnswer = FromMemory<SyncAnswer>
 extension ZoneTag {
     /// The tag of whoever has the rows of a zone at a revision.
     init(of zone: ZoneState, revision: Int64, _ fingerprint: Fingerprint) {
-        self.init(
-            epoch: zone.epoch,
-            schema: zone.schema,
-            revision: revision,
-            fingerprint: fingerprint
-        )
+        self.init(epoch: zone.epoch, schema: zone.schema, revision: revision, fingerprint: fingerprint)
     }
 }
 
@@ -33,12 +28,7 @@ extension RecentChangeSets {
     /// The tag stands for what such a request is compared with: the history, the schema and the
     /// fingerprint of its rows. Where they are not those of the zone at that revision, something
     /// is to be refused or told that is not said here.
-    package func news(
-        for device: String,
-        since tag: ZoneTag,
-        at head: ZoneHead,
-        limits: Limits
-    ) -> PullAnswer {
+    package func news(for device: String, since tag: ZoneTag, at head: ZoneHead, limits: Limits) -> PullAnswer {
         let request = SyncRequest.asking(after: tag.revision, device)
         let outcome = answer(request, at: head, limits: limits)
         guard case .answer = outcome, !planted(PlantedBug.believesAnyTag) else { return outcome }
@@ -52,11 +42,7 @@ extension RecentChangeSets {
     /// of that revision.
     ///
     /// A device for which notes were made on the way has to ask for them.
-    package func change(
-        after base: ZoneRevision,
-        at head: ZoneHead,
-        limits: Limits
-    ) -> FromMemory<ZoneChange> {
+    package func change(after base: ZoneRevision, at head: ZoneHead, limits: Limits) -> FromMemory<ZoneChange> {
         guard base.epoch == head.state.epoch, base.revision < head.state.revision,
             head.lastNoted.map({ $0 <= base.revision }) ?? true
         else { return .ask }
@@ -72,11 +58,7 @@ extension RecentChangeSets {
             let change = ZoneChange(
                 base: base,
                 since: ZoneTag(of: head.state, revision: base.revision, fingerprint),
-                end: ZoneRevision(
-                    zone: base.zone,
-                    epoch: base.epoch,
-                    revision: answer.maxRevision
-                ),
+                end: ZoneRevision(zone: base.zone, epoch: base.epoch, revision: answer.maxRevision),
                 authors: Set(missed.compactMap(\.device)),
                 answer: text
             )
@@ -89,20 +71,13 @@ extension RecentChangeSets {
     ///
     /// Whatever is not plain is left to that: a request that does not fit the zone, a device with
     /// notes to forget, a file that is a copy of another.
-    package func answer(
-        _ request: SyncRequest,
-        at head: ZoneHead,
-        limits: Limits
-    ) -> PullAnswer {
+    package func answer(_ request: SyncRequest, at head: ZoneHead, limits: Limits) -> PullAnswer {
         let zone = head.state
         let revisionsMax = min(request.limit ?? .max, limits.revisionsPerAnswerMax)
-        guard request.changeSets.isEmpty, request.lap == nil, request.question == nil,
-            request.echo != .verdicts, request.isSettled || request.device == nil,
-            request.epoch ?? zone.epoch == zone.epoch,
-            request.schema ?? zone.schema == zone.schema,
-            (zone.horizon...zone.revision).contains(request.maxRevision),
-            !head.hasNotes,
-            zone.revision - request.maxRevision <= revisionsMax, let end = head.fingerprint
+        guard request.changeSets.isEmpty, request.lap == nil, request.question == nil, request.echo != .verdicts,
+            request.isSettled || request.device == nil, request.epoch ?? zone.epoch == zone.epoch,
+            request.schema ?? zone.schema == zone.schema, (zone.horizon...zone.revision).contains(request.maxRevision),
+            !head.hasNotes, zone.revision - request.maxRevision <= revisionsMax, let end = head.fingerprint
         else { return .ask }
         switch need(after: request.maxRevision, at: head) {
         case .load(let range): return .load(range)

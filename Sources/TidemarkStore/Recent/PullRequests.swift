@@ -31,11 +31,7 @@ package final class PullRequests: Sendable {
     }
 
     /// The same on a connection of the caller's.
-    package static func read(
-        _ body: [UInt8],
-        limits: Limits,
-        in db: Database
-    ) throws -> SyncRequest? {
+    package static func read(_ body: [UInt8], limits: Limits, in db: Database) throws -> SyncRequest? {
         guard mayOnlyAsk(body) else { return nil }
         _ = try JSONScan(body, limits: limits)
         let envelope = try RequestEnvelope(body, limits: limits, in: db)
@@ -47,7 +43,6 @@ package final class PullRequests: Sendable {
     /// Who brings nothing but writes that otherwise is answered by the store, which comes to the
     /// same.
     private static func mayOnlyAsk(_ body: [UInt8]) -> Bool {
-        body.count <= bytesMax && !body.contain(lap)
-            && (body.contain(noChangeSets) || !body.contain(changeSets))
+        body.count <= bytesMax && !body.contain(lap) && (body.contain(noChangeSets) || !body.contain(changeSets))
     }
 }

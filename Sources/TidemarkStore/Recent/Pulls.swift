@@ -11,13 +11,11 @@ package import TidemarkServer
 package final class Pulls: Sendable {
     /// What a zone is at for a device; nil when something has to be written before that can be
     /// said.
-    package typealias Head =
-        @Sendable (_ zone: String, _ device: String?) async throws -> ZoneHead?
+    package typealias Head = @Sendable (_ zone: String, _ device: String?) async throws -> ZoneHead?
     /// Loads consecutive change sets that end with the last of a range, oldest first: all of the
     /// range, or as many as fit into so many bytes.
     package typealias Load =
-        @Sendable (_ zone: String, _ range: ClosedRange<Int64>, _ bytesMax: Int) async throws ->
-        [RecentChangeSet]
+        @Sendable (_ zone: String, _ range: ClosedRange<Int64>, _ bytesMax: Int) async throws -> [RecentChangeSet]
 
     private let limits: Limits
     private let metrics: ServerMetrics
@@ -48,19 +46,15 @@ package final class Pulls: Sendable {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
     package func answer(_ body: [UInt8], zone: String) async throws -> [UInt8]? {
-        guard let request = try await requests.read(body),
-            let answer = try await answer(request, zone: zone)
-        else { return nil }
+        guard let request = try await requests.read(body), let answer = try await answer(request, zone: zone) else {
+            return nil
+        }
         metrics.pulled(lag: answer.maxRevision - request.maxRevision)
         return Array(answer.text.utf8)
     }
 
     /// What is new for a device that has the rows of a tag; nil when only the store can tell.
-    package func news(
-        zone: String,
-        device: String,
-        since tag: ZoneTag
-    ) async throws -> News? {
+    package func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
         let limits = limits
         let answer = try await answer(to: device, zone: zone) {
             $0.news(for: device, since: tag, at: $1, limits: limits)
@@ -103,18 +97,14 @@ package final class Pulls: Sendable {
     /// not known, or not small.
     package func change(after base: ZoneRevision) async throws -> ZoneChange? {
         let limits = limits
-        return try await answer(to: nil, zone: base.zone) {
-            $0.change(after: base, at: $1, limits: limits)
-        }
+        return try await answer(to: nil, zone: base.zone) { $0.change(after: base, at: $1, limits: limits) }
     }
 
     // MARK: Private
 
     private func answer(_ request: SyncRequest, zone: String) async throws -> SyncAnswer? {
         let limits = limits
-        return try await answer(to: request.device, zone: zone) {
-            $0.answer(request, at: $1, limits: limits)
-        }
+        return try await answer(to: request.device, zone: zone) { $0.answer(request, at: $1, limits: limits) }
     }
 
     /// Lets what lies in memory be judged, and loads what it lacks.
@@ -137,16 +127,12 @@ package final class Pulls: Sendable {
     }
 
     /// Change sets from the shared cache if it has them, else from the store.
-    private func missing(
-        _ range: ClosedRange<Int64>,
-        of zone: String,
-        at head: ZoneHead
-    ) async throws -> [RecentChangeSet] {
+    private func missing(_ range: ClosedRange<Int64>, of zone: String, at head: ZoneHead) async throws
+        -> [RecentChangeSet]
+    {
         guard let shared else { return try await load(zone, range, bytesMax) }
         let name = SharedZone(zone: zone, epoch: head.state.epoch, schema: head.state.schema)
-        let chain = zones.withLock {
-            $0.recent(zone).chain(through: range.upperBound, at: head)
-        }
+        let chain = zones.withLock { $0.recent(zone).chain(through: range.upperBound, at: head) }
         if let chain {
             let run = await shared.changeSets(range, of: name)
             let isAuthentic = run.isAuthentic(range, endingIn: chain)
@@ -159,8 +145,4 @@ package final class Pulls: Sendable {
     }
 }
 
-extension FromMemory {
-    fileprivate var answer: Answer? {
-        if case .answer(let answer) = self { answer } else { nil }
-    }
-}
+extension FromMemory { fileprivate var answer: Answer? { if case .answer(let answer) = self { answer } else { nil } } }

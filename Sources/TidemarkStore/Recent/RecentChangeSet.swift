@@ -21,13 +21,7 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
     package let body: String
 
     /// Makes a change set.
-    package init(
-        revision: Int64,
-        device: String?,
-        fingerprint: Fingerprint?,
-        chain: String,
-        body: String
-    ) {
+    package init(revision: Int64, device: String?, fingerprint: Fingerprint?, chain: String, body: String) {
         self.revision = revision
         self.device = device
         self.fingerprint = fingerprint
@@ -38,13 +32,7 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
     /// Makes what is known of a revision whose change set is not to be had: devices that are at it
     /// do not need that.
     package init(startingAt revision: Int64, fingerprint: Fingerprint?, chain: String?) {
-        self.init(
-            revision: revision,
-            device: nil,
-            fingerprint: fingerprint,
-            chain: chain ?? "",
-            body: ""
-        )
+        self.init(revision: revision, device: nil, fingerprint: fingerprint, chain: chain ?? "", body: "")
     }
 
     /// Whether the change set itself is here.
@@ -56,12 +44,7 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
     }
 
     /// The chain of a history to which a change set is added.
-    package static func chain(
-        after previous: String,
-        revision: Int64,
-        device: String?,
-        body: String
-    ) -> String {
+    package static func chain(after previous: String, revision: Int64, device: String?, body: String) -> String {
         var chain = Chain(after: previous, revision: revision)
         chain.take(body)
         return chain.text(device: device)
@@ -101,13 +84,7 @@ package struct ZoneHead: Hashable, Sendable {
     package let lastNoted: Int64?
 
     /// Makes a head.
-    package init(
-        state: ZoneState,
-        fingerprint: Fingerprint?,
-        chain: String,
-        hasNotes: Bool,
-        lastNoted: Int64? = nil
-    ) {
+    package init(state: ZoneState, fingerprint: Fingerprint?, chain: String, hasNotes: Bool, lastNoted: Int64? = nil) {
         self.state = state
         self.fingerprint = fingerprint
         self.chain = chain

@@ -60,9 +60,7 @@ package struct RecentChangeSets: Sendable {
         guard let first = run.first, let last = run.last else { return }
         if let end = entries.last, first.revision == end.revision + 1, first.follows(end.chain) {
             entries += run
-        } else if let start = entries.first, last.revision == start.revision - 1,
-            start.follows(last.chain)
-        {
+        } else if let start = entries.first, last.revision == start.revision - 1, start.follows(last.chain) {
             entries = run + entries
         } else if last.revision == head.state.revision {
             entries = run
@@ -77,9 +75,7 @@ package struct RecentChangeSets: Sendable {
     func changeSets(after revision: Int64, at head: ZoneHead) -> ArraySlice<RecentChangeSet>? {
         let last = head.state.revision
         guard revision < last else { return [] }
-        guard isOf(head), let range, range.contains(revision + 1), range.contains(last) else {
-            return nil
-        }
+        guard isOf(head), let range, range.contains(revision + 1), range.contains(last) else { return nil }
         return entries[index(revision + 1)...index(last)]
     }
 
@@ -111,8 +107,7 @@ package struct RecentChangeSets: Sendable {
     private func isOf(_ head: ZoneHead) -> Bool {
         guard epoch == head.state.epoch, schema == head.state.schema else { return false }
         guard let range, range.upperBound >= head.state.revision else { return true }
-        return range.contains(head.state.revision)
-            && entries[index(head.state.revision)].chain == head.chain
+        return range.contains(head.state.revision) && entries[index(head.state.revision)].chain == head.chain
     }
 
     private mutating func trim() {

@@ -27,9 +27,7 @@ struct RecentZones: Sendable {
         recent.take(run, at: head)
         bytes += recent.bytes
         zones[zone] = (recent, uses)
-        while bytes > bytesMax, zones.count > 1,
-            let oldest = zones.min(by: { $0.value.used < $1.value.used })
-        {
+        while bytes > bytesMax, zones.count > 1, let oldest = zones.min(by: { $0.value.used < $1.value.used }) {
             bytes -= oldest.value.recent.bytes
             zones[oldest.key] = nil
         }

@@ -10,12 +10,7 @@ package enum DeltaChoice {
     private static let rowsPerRecordMin: Int64 = 2
 
     /// Whether the log tells all that has changed since a base, and anything has.
-    package static func isPossible(
-        since base: DeltaBase,
-        epoch: String,
-        horizon: Int64,
-        revision: Int64
-    ) -> Bool {
+    package static func isPossible(since base: DeltaBase, epoch: String, horizon: Int64, revision: Int64) -> Bool {
         base.epoch == epoch && base.revision >= horizon && base.revision < revision
     }
 

@@ -57,17 +57,12 @@ package actor SnapshotCache {
     ///
     /// One file is built at a time: who comes meanwhile waits for it, and if it is too old has the
     /// next one built, together with all others who wait.
-    package func snapshot(
-        at state: ZoneState,
-        behind: Int64 = 0,
-        build: @escaping Build
-    ) async throws -> SnapshotFile? {
+    package func snapshot(at state: ZoneState, behind: Int64 = 0, build: @escaping Build) async throws -> SnapshotFile?
+    {
         while true {
             remove(shelf.expire(at: now()))
             if let current = onDisk(shelf.current(at: state, behind: behind)) {
-                if state.revision - current.revision > behind / 2, building == nil {
-                    _ = begin(state, build)
-                }
+                if state.revision - current.revision > behind / 2, building == nil { _ = begin(state, build) }
                 shelf.lend(current)
                 return current
             }
@@ -118,11 +113,8 @@ package actor SnapshotCache {
 
     /// A delta for one device, built at a path of its own and removed when it is released; nil when
     /// a whole snapshot is better.
-    package func delta(
-        since revision: Int64,
-        at state: ZoneState,
-        build: @escaping Build
-    ) async throws -> SnapshotFile? {
+    package func delta(since revision: Int64, at state: ZoneState, build: @escaping Build) async throws -> SnapshotFile?
+    {
         builds += 1
         let path = place.path(of: state, build: builds, since: revision)
         guard let file = try await build(path) else { return nil }

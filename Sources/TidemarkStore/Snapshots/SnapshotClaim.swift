@@ -65,7 +65,5 @@ package final class SnapshotClaim: Sendable {
         }
     }
 
-    private func path(of token: some StringProtocol) -> String {
-        "\(folder)/\(Self.prefix)\(token)\(Self.suffix)"
-    }
+    private func path(of token: some StringProtocol) -> String { "\(folder)/\(Self.prefix)\(token)\(Self.suffix)" }
 }

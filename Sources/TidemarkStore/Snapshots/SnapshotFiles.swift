@@ -5,11 +5,9 @@ package import TidemarkSQLite
 
 extension SnapshotFile {
     /// Compresses a snapshot that is built.
-    package static func compressing(
-        _ plain: String,
-        _ header: SnapshotFormat.Header,
-        at path: String
-    ) throws -> SnapshotFile {
+    package static func compressing(_ plain: String, _ header: SnapshotFormat.Header, at path: String) throws
+        -> SnapshotFile
+    {
         var hash = RunningHash()
         try GzipFile.compress(plain, to: path, level: 1) { hash.take($0) }
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
@@ -27,9 +25,7 @@ extension SnapshotFile {
 /// Removes a file if it exists.
 package func removeIfThere(_ path: String) {
     guard FileManager.default.fileExists(atPath: path) else { return }
-    do {
-        try FileManager.default.removeItem(atPath: path)
-    } catch {
+    do { try FileManager.default.removeItem(atPath: path) } catch {
         // Left behind, it is overwritten or refused by name at the next use, where the error has a
         // reader.
         return

@@ -32,9 +32,7 @@ package struct SnapshotShelf {
     }
 
     /// The file of a tag, if it is there.
-    package func file(tag: String) -> SnapshotFile? {
-        files.first { $0.tag == tag }
-    }
+    package func file(tag: String) -> SnapshotFile? { files.first { $0.tag == tag } }
 
     /// Takes a file that was built, as the newest unless a newer one came first.
     package mutating func put(_ file: SnapshotFile, schema: String, at now: Int64) -> [String] {
@@ -83,9 +81,7 @@ package struct SnapshotShelf {
         return paths
     }
 
-    private var files: [SnapshotFile] {
-        [current, older?.file].compactMap(\.self) + readers.keys
-    }
+    private var files: [SnapshotFile] { [current, older?.file].compactMap(\.self) + readers.keys }
 
     private mutating func keep(_ file: SnapshotFile, at now: Int64) -> [String] {
         let dropped = older.map { [$0.file.path] } ?? []

@@ -17,8 +17,7 @@ extension StagedRequest {
     ) throws {
         let touched = Set(try touchedTables(ord).map(\.name))
         let suspects = schema.tables.filter { table in
-            touched.contains(table.name)
-                || table.references.contains { touched.contains($0.parent) }
+            touched.contains(table.name) || table.references.contains { touched.contains($0.parent) }
         }
         var reasons: [ConflictReason] = []
         var known: Set<ConflictReason> = []
@@ -28,33 +27,24 @@ extension StagedRequest {
             if known.insert(reason).inserted { reasons.append(reason) }
         }
         throw Violation.conflict(
-            reasons.isEmpty
-                ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons
+            reasons.isEmpty ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons
         )
     }
 
-    private func reason(for reference: ForeignKeyCheck.Broken, _ ord: Int, _ wasDeleted: WasDeleted)
-        throws
+    private func reason(for reference: ForeignKeyCheck.Broken, _ ord: Int, _ wasDeleted: WasDeleted) throws
         -> ConflictReason
     {
         let isStaged = try self.isStaged(reference.table, reference.key, ord)
-        let isParentStaged =
-            try reference.isToKey && self.isStaged(reference.parent, reference.parentKey, ord)
+        let isParentStaged = try reference.isToKey && self.isStaged(reference.parent, reference.parentKey, ord)
         if !isStaged || isParentStaged {
-            return ConflictReason(
-                table: reference.parent,
-                key: reference.parentKey,
-                columns: [],
-                rule: .referenced
-            )
+            return ConflictReason(table: reference.parent, key: reference.parentKey, columns: [], rule: .referenced)
         }
         guard try reference.isToKey && wasDeleted(reference.parent, reference.parentKey) else {
             throw Violation.refusal(
                 TidemarkError(
                     .brokenReference,
                     "The record refers to \(reference.parent) \(reference.parentKey), which does not exist.",
-                    fix:
-                        "Create the parent in the same or an earlier change set, or refer to another.",
+                    fix: "Create the parent in the same or an earlier change set, or refer to another.",
                     place: .init(
                         changeSet: ord,
                         table: reference.table,

@@ -29,9 +29,7 @@ package enum CommitTables {
     /// Makes the tables, unless the connection has them.
     static func prepare(_ db: Database) throws {
         let isPrepared = try Bool.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_truth'"
-            )
+            db.cachedStatement(sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_truth'")
         )
         if isPrepared != true { try db.execute(sql: sql) }
     }

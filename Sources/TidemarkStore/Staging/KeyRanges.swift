@@ -27,10 +27,7 @@ extension StagedRequest {
             )
         }
         guard count > 0 else { return Comparison(differing: differing, changeSet: nil) }
-        return Comparison(
-            differing: differing,
-            changeSet: try changeSet(sent.map { ranges[$0] })
-        )
+        return Comparison(differing: differing, changeSet: try changeSet(sent.map { ranges[$0] }))
     }
 
     /// Refuses ranges that are out of order, or of tables or keys that the zone does not have.

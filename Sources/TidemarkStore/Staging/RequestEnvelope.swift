@@ -20,12 +20,7 @@ package struct RequestEnvelope {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it is not JSON, or its members are not those
     ///   of the protocol.
-    package init(
-        _ body: [UInt8],
-        outline: String? = nil,
-        limits: Limits,
-        in db: Database
-    ) throws {
+    package init(_ body: [UInt8], outline: String? = nil, limits: Limits, in db: Database) throws {
         let members = try RequestMembers(body, outline: outline, in: db)
         device = try members.text("device")
         epoch = try members.text("epoch")
@@ -36,10 +31,7 @@ package struct RequestEnvelope {
             throw RequestMembers.error("maxRevision is missing.", latest)
         }
         guard let sets = members.array("changeSets") else {
-            throw RequestMembers.error(
-                "changeSets is not an array.",
-                "an array of change sets, possibly empty"
-            )
+            throw RequestMembers.error("changeSets is not an array.", "an array of change sets, possibly empty")
         }
         self.revision = revision
         changeSets = sets
@@ -102,10 +94,7 @@ package struct RequestEnvelope {
     private static func fingerprint(_ hex: String?) throws -> Fingerprint? {
         guard let hex else { return nil }
         guard let fingerprint = Fingerprint(hex: hex) else {
-            throw RequestMembers.error(
-                "fingerprint is none.",
-                "32 hexadecimal digits, and may be left out"
-            )
+            throw RequestMembers.error("fingerprint is none.", "32 hexadecimal digits, and may be left out")
         }
         return fingerprint
     }

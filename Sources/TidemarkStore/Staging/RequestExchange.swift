@@ -15,9 +15,7 @@ struct RequestExchange {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when one has another form than the protocol's.
     init(_ members: RequestMembers, limits: Limits, in db: Database) throws {
-        lap =
-            members.type("lap") == nil
-            ? nil : try Self.lap(members.object("lap"), limits, in: db)
+        lap = members.type("lap") == nil ? nil : try Self.lap(members.object("lap"), limits, in: db)
         isSettled = members.type("settled") != nil
         guard !isSettled || members.type("settled") == "true" else {
             throw RequestMembers.error("settled is not true.", "true, or left out")
@@ -48,11 +46,7 @@ struct RequestExchange {
         }
     }
 
-    private static func lap(
-        _ json: String?,
-        _ limits: Limits,
-        in db: Database
-    ) throws -> SyncRequest.Lap {
+    private static func lap(_ json: String?, _ limits: Limits, in db: Database) throws -> SyncRequest.Lap {
         // The three members, and those of open.
         let nodesMax = 3 + limits.openLapsMax
         let nodes = try Row.fetchAll(
@@ -66,18 +60,12 @@ struct RequestExchange {
         )
         let members = try nodes.filter { try $0.value("path") == "$" }
         let open = try nodes.filter { try $0.value("path") == "$.open" }
-        let types = try members.map {
-            try "\($0.value("name") as String) \($0.value("type") as String)"
-        }.sorted()
-        let lap = { (name: String) in
-            try members.first { try $0.value("name") == name }?.value("lap") as String?
-        }
-        let laps =
-            try members.compactMap { try $0.value("lap") as String? }
-            + open.map { try $0.value("lap") ?? "" }
+        let types = try members.map { try "\($0.value("name") as String) \($0.value("type") as String)" }.sorted()
+        let lap = { (name: String) in try members.first { try $0.value("name") == name }?.value("lap") as String? }
+        let laps = try members.compactMap { try $0.value("lap") as String? } + open.map { try $0.value("lap") ?? "" }
         guard nodes.count <= nodesMax,
-            [["last null", "next text", "open array"], ["last text", "next text", "open array"]]
-                .contains(types), laps.allSatisfy(isUUID), let next = try lap("next")
+            [["last null", "next text", "open array"], ["last text", "next text", "open array"]].contains(types),
+            laps.allSatisfy(isUUID), let next = try lap("next")
         else {
             throw RequestMembers.error(
                 "lap has another form.",
@@ -87,24 +75,17 @@ struct RequestExchange {
         return try .init(last: lap("last"), open: open.map { try $0.value("lap") }, next: next)
     }
 
-    private static func ids(
-        _ name: String,
-        _ members: RequestMembers,
-        _ limits: Limits,
-        in db: Database
-    ) throws -> [String] {
+    private static func ids(_ name: String, _ members: RequestMembers, _ limits: Limits, in db: Database) throws
+        -> [String]
+    {
         let rows = try members.array(name).map {
             try Row.fetchAll(
-                db.cachedStatement(
-                    sql: "SELECT type, lower(atom) AS id FROM json_each(?) LIMIT ?"
-                ),
+                db.cachedStatement(sql: "SELECT type, lower(atom) AS id FROM json_each(?) LIMIT ?"),
                 arguments: [$0, limits.changeSetsPerRequestMax + 1]
             )
         }
         guard let rows, rows.count <= limits.changeSetsPerRequestMax,
-            try rows.allSatisfy({
-                try $0.value("type") as String == "text" && isUUID($0.value("id") ?? "")
-            })
+            try rows.allSatisfy({ try $0.value("type") as String == "text" && isUUID($0.value("id") ?? "") })
         else {
             throw RequestMembers.error(
                 "\(name) is no list of change set ids.",
@@ -114,7 +95,5 @@ struct RequestExchange {
         return try rows.map { try $0.value("id") }
     }
 
-    private static func isUUID(_ text: String) -> Bool {
-        UUID(uuidString: text) != nil
-    }
+    private static func isUUID(_ text: String) -> Bool { UUID(uuidString: text) != nil }
 }

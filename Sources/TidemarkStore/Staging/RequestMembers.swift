@@ -27,12 +27,8 @@ struct RequestMembers {
                 db.cachedStatement(sql: Self.sql),
                 arguments: [outline ?? String(decoding: body, as: UTF8.self)]
             )
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-            throw Self.malformed(body)
-        }
-        guard try rows.first?.value("root") as String? == "object" else {
-            throw Self.malformed(body)
-        }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR { throw Self.malformed(body) }
+        guard try rows.first?.value("root") as String? == "object" else { throw Self.malformed(body) }
         var byName: [String: Member] = [:]
         // An empty object has one row, of nothing.
         for row in rows where try row.value("type") as String? != nil {
@@ -40,17 +36,9 @@ struct RequestMembers {
             guard WireName.requestMembers.contains(name) else {
                 throw Self.error("The request has a member \(name).", "not part of the protocol")
             }
-            let member = try Member(
-                type: row.value("type"),
-                value: row.value("value"),
-                hasNUL: row.value("has_nul")
-            )
+            let member = try Member(type: row.value("type"), value: row.value("value"), hasNUL: row.value("has_nul"))
             guard byName.updateValue(member, forKey: name) == nil else {
-                throw TidemarkError(
-                    .duplicateName,
-                    "The request has a member twice.",
-                    fix: "Give each name once."
-                )
+                throw TidemarkError(.duplicateName, "The request has a member twice.", fix: "Give each name once.")
             }
         }
         self.byName = byName
@@ -72,13 +60,8 @@ struct RequestMembers {
     /// NUL in it is refused: what stands behind it would count for nothing.
     func text(_ name: String) throws -> String? {
         guard let member = byName[name], member.type != "null" else { return nil }
-        guard member.type == "text", !member.hasNUL,
-            let text = String.fromDatabaseValue(member.value)
-        else {
-            throw Self.error(
-                "\(name) is not a string without NUL.",
-                "a string, and may be left out"
-            )
+        guard member.type == "text", !member.hasNUL, let text = String.fromDatabaseValue(member.value) else {
+            throw Self.error("\(name) is not a string without NUL.", "a string, and may be left out")
         }
         return text
     }
@@ -87,9 +70,9 @@ struct RequestMembers {
     func number(_ name: String, from lowest: Int64, _ meaning: String) throws -> Int64? {
         guard let member = byName[name] else { return nil }
         // An integer beyond 64 bits is a real to SQLite.
-        guard member.type == "integer", case .int64(let number) = member.value.storage,
-            number >= lowest
-        else { throw Self.error("\(name) is no integer from \(lowest) on.", meaning) }
+        guard member.type == "integer", case .int64(let number) = member.value.storage, number >= lowest else {
+            throw Self.error("\(name) is no integer from \(lowest) on.", meaning)
+        }
         return number
     }
 
@@ -123,9 +106,7 @@ struct RequestMembers {
     /// Explains where a body stops being JSON, for people who type it by hand.
     private static func malformed(_ body: [UInt8]) -> TidemarkError {
         var cause = "it is not a JSON object"
-        do {
-            _ = try JSONSerialization.jsonObject(with: Data(body))
-        } catch {
+        do { _ = try JSONSerialization.jsonObject(with: Data(body)) } catch {
             let words = "NSDebugDescription"
             let detail = (error as NSError).userInfo[words] as? String
             cause = detail ?? "it is not JSON"

@@ -9,22 +9,9 @@ extension StagedRequest {
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         try forget()
         return try placing {
-            let staging = try ChangeSetStaging(
-                body: body,
-                limits: limits,
-                bound: ValueBound(limits),
-                in: db
-            )
-            let envelope = try RequestEnvelope(
-                body,
-                outline: staging.outline,
-                limits: limits,
-                in: db
-            )
-            try staging.stage(
-                changeSets: envelope.changeSets,
-                max: limits.changeSetsPerRequestMax
-            )
+            let staging = try ChangeSetStaging(body: body, limits: limits, bound: ValueBound(limits), in: db)
+            let envelope = try RequestEnvelope(body, outline: staging.outline, limits: limits, in: db)
+            try staging.stage(changeSets: envelope.changeSets, max: limits.changeSetsPerRequestMax)
             return try envelope.request(bringing: envelopes(staging))
         }
     }
@@ -37,13 +24,8 @@ extension StagedRequest {
         do {
             let staging = try ChangeSetStaging(together: bodies, limits: limits, in: db)
             let requests = try bodies.map { try RequestEnvelope($0, limits: limits, in: db) }
-            try staging.stage(
-                lists: requests.map(\.changeSets),
-                max: limits.changeSetsPerRequestMax
-            )
-            let sets = Dictionary(grouping: try envelopes(staging)) {
-                ChangeSetStaging.list(of: $0.ord)
-            }
+            try staging.stage(lists: requests.map(\.changeSets), max: limits.changeSetsPerRequestMax)
+            let sets = Dictionary(grouping: try envelopes(staging)) { ChangeSetStaging.list(of: $0.ord) }
             return try requests.enumerated().map { list, request in
                 try request.request(bringing: sets[list, default: []])
             }
@@ -56,12 +38,8 @@ extension StagedRequest {
     /// Adds the change set's id to the place of an error that is thrown while a request by itself
     /// is checked: a client sets the change set aside by it.
     package func placing<Result>(_ body: () throws -> Result) throws -> Result {
-        do {
-            return try body()
-        } catch var error as TidemarkError {
-            if error.place.id == nil, let ord = error.place.changeSet {
-                error.place.id = try id(of: ord)
-            }
+        do { return try body() } catch var error as TidemarkError {
+            if error.place.id == nil, let ord = error.place.changeSet { error.place.id = try id(of: ord) }
             throw error
         }
     }
@@ -69,18 +47,14 @@ extension StagedRequest {
     /// The id that a change set was sent with; nil when it has none that is one.
     private func id(of ord: Int) throws -> String? {
         let id = try String.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT lower(json ->> '$.id') FROM temp.tidemark_staged_set WHERE ord = ?"
-            ),
+            db.cachedStatement(sql: "SELECT lower(json ->> '$.id') FROM temp.tidemark_staged_set WHERE ord = ?"),
             arguments: [ord]
         )
         return id.flatMap { UUID(uuidString: $0) == nil ? nil : $0 }
     }
 
     /// Forgets what was given to the requests before, and done with them.
-    private func forget() throws {
-        for table in ["given", "planned"] { try CommitTables.clear(table, in: db) }
-    }
+    private func forget() throws { for table in ["given", "planned"] { try CommitTables.clear(table, in: db) } }
 
     /// Checks what is a change set's own, and reads id and `after` of each.
     private func envelopes(_ staging: ChangeSetStaging) throws -> [SyncRequest.Envelope] {
@@ -118,8 +92,7 @@ extension StagedRequest {
                 throw TidemarkError(
                     .malformedRequest,
                     "id or after is not a UUID.",
-                    fix:
-                        "An id is 128 random bits written as a UUID; after names one, or is an array of some.",
+                    fix: "An id is 128 random bits written as a UUID; after names one, or is an array of some.",
                     place: try .init(changeSet: row.value("ord"))
                 )
             }
@@ -148,8 +121,7 @@ extension StagedRequest {
         throw TidemarkError(
             .malformedRequest,
             "time is no time.",
-            fix:
-                "It is milliseconds since 1970 times 1,000 plus a counter; leave it out if you have none.",
+            fix: "It is milliseconds since 1970 times 1,000 plus a counter; leave it out if you have none.",
             place: .init(changeSet: ord)
         )
     }
@@ -169,21 +141,14 @@ extension StagedRequest {
             .invalidKey,
             "A record of this table is created under a temporary id, which is negative.",
             fix: "Create it as -1, -2 and so on; the answer tells the permanent id.",
-            place: try .init(
-                changeSet: row.value("ord"),
-                table: row.value("tbl"),
-                key: row.value("key")
-            )
+            place: try .init(changeSet: row.value("ord"), table: row.value("tbl"), key: row.value("key"))
         )
     }
 
     /// `__oldId__` stands in answers; what it says there comes from the server's own map.
     private func refuseOldIds() throws {
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql:
-                    "SELECT ord, tbl, key FROM temp.tidemark_staged WHERE old_key IS NOT NULL LIMIT 1"
-            )
+            db.cachedStatement(sql: "SELECT ord, tbl, key FROM temp.tidemark_staged WHERE old_key IS NOT NULL LIMIT 1")
         )
         guard let row else { return }
         throw TidemarkError(

@@ -26,14 +26,10 @@ extension StagedRequest {
     /// A log entry's part of the evidence.
     ///
     /// `columns` is a JSON array of names, nil where the operation is about the whole record.
-    package static func unseen(operation: String, columns: String?, stamp: Stamp) throws
-        -> UnseenChange
-    {
+    package static func unseen(operation: String, columns: String?, stamp: Stamp) throws -> UnseenChange {
         UnseenChange(
             operation: TidemarkCore.Operation(rawValue: operation) ?? .update,
-            columns: try columns.map {
-                try JSONDecoder().decode(Set<String>.self, from: Data($0.utf8))
-            } ?? [],
+            columns: try columns.map { try JSONDecoder().decode(Set<String>.self, from: Data($0.utf8)) } ?? [],
             stamp: stamp
         )
     }
@@ -50,8 +46,7 @@ extension StagedRequest {
             ),
             arguments: [ord]
         )
-        guard schema.tables.contains(where: { $0.references.contains { left.contains($0.parent) } })
-        else { return nil }
+        guard schema.tables.contains(where: { $0.references.contains { left.contains($0.parent) } }) else { return nil }
         return try Row.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -71,25 +66,17 @@ extension StagedRequest {
     package func refuseLost(_ ord: Int, lost: (SyncedTable) throws -> String?) throws {
         for table in try touchedTables(ord) where !table.references.isEmpty {
             guard let key = try lost(table) else { continue }
-            throw Violation.conflict([
-                ConflictReason(table: table.name, key: key, columns: [], rule: .parentDeleted)
-            ])
+            throw Violation.conflict([ConflictReason(table: table.name, key: key, columns: [], rule: .parentDeleted)])
         }
     }
 
     /// Whether any record is contended.
     package func hasContended() throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_contended)")
-        ) ?? false
+        try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_contended)")) ?? false
     }
 
     /// The contended records with what their author has missed of each, oldest first.
-    package func contentions(
-        _ histories: [RecordName: History],
-        stamp: Stamp,
-        isCascade: Bool
-    ) throws -> [Contention] {
+    package func contentions(_ histories: [RecordName: History], stamp: Stamp, isCascade: Bool) throws -> [Contention] {
         let differing = isCascade ? [:] : try differingColumns()
         return try Row.fetchAll(
             db.cachedStatement(
@@ -105,10 +92,7 @@ extension StagedRequest {
             let operation = try TidemarkCore.Operation(rawValue: row.value("operation")) ?? .update
             let exists: Bool = try row.value("present")
             let history = histories[record] ?? []
-            let missed = UnseenChange.missed(
-                of: history,
-                columns: Set(table?.valueColumns.map(\.name) ?? [])
-            )
+            let missed = UnseenChange.missed(of: history, columns: Set(table?.valueColumns.map(\.name) ?? []))
             // The author has replaced all that others did. Where nobody knows what they did, that
             // they did something is enough.
             let isReplaced = missed.isEmpty && !history.isEmpty
@@ -140,8 +124,9 @@ extension StagedRequest {
             )
         )
         while let row = try rows.next() {
-            try differing[RecordName(table: row.value("tbl"), key: row.value("key")), default: []]
-                .insert(row.value("col"))
+            try differing[RecordName(table: row.value("tbl"), key: row.value("key")), default: []].insert(
+                row.value("col")
+            )
         }
         return differing
     }

@@ -20,8 +20,7 @@ extension StagedRequest {
     /// The temporary ids that a request refers to, or names without creating their records; one may
     /// be there twice.
     package func wantedIdentities(_ request: SyncRequest) throws -> [WantedIdentity] {
-        guard let first = request.changeSets.first?.ord, let last = request.changeSets.last?.ord
-        else { return [] }
+        guard let first = request.changeSets.first?.ord, let last = request.changeSets.last?.ord else { return [] }
         let keys = """
             SELECT s.tbl, CAST(s.key AS INTEGER) AS temporary
             FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
@@ -84,8 +83,7 @@ extension StagedRequest {
             // Mostly they were staged one behind the other, and then so are their numbers.
             let areConsecutive = zip(ids, ids.dropFirst()).allSatisfy { $1 == $0 + 1 }
             if areConsecutive, let least = try numbers?.value(0) as Int64?,
-                let highest = try numbers?.value(1) as Int64?,
-                try highest - least + 1 == numbers?.value(2)
+                let highest = try numbers?.value(1) as Int64?, try highest - least + 1 == numbers?.value(2)
             {
                 try shift(table, sets, least...highest, by: first - least)
             } else {
@@ -101,12 +99,8 @@ extension StagedRequest {
     }
 
     /// Gives the records with these numbers ids, and puts them in their place at once.
-    private func shift(
-        _ table: SyncedTable,
-        _ sets: StagedSets,
-        _ records: ClosedRange<Int64>,
-        by offset: Int64
-    ) throws {
+    private func shift(_ table: SyncedTable, _ sets: StagedSets, _ records: ClosedRange<Int64>, by offset: Int64) throws
+    {
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_given
@@ -143,9 +137,7 @@ extension StagedRequest {
                 SELECT \(Self.list("c.ord")), ?2, CAST(c.key AS INTEGER), id.value
                 FROM created AS c CROSS JOIN id ON id.place = c.place
                 """
-        ).execute(arguments: [
-            sets.number, table.name, "[\(ids.map(String.init).joined(separator: ","))]",
-        ])
+        ).execute(arguments: [sets.number, table.name, "[\(ids.map(String.init).joined(separator: ","))]"])
     }
 
     /// The request of a change set, by its number in SQL.
@@ -196,9 +188,7 @@ extension StagedRequest {
         )
     }
 
-    private func rewriteKeys(_ sets: StagedSets) throws {
-        try namingTwice(sets.number) { try rewriteOwnKeys(sets) }
-    }
+    private func rewriteKeys(_ sets: StagedSets) throws { try namingTwice(sets.number) { try rewriteOwnKeys(sets) } }
 
     private func rewriteReferences(_ sets: StagedSets) throws {
         try namingTwice(sets.number) { try rewriteReferencesAndKeys(sets) }
@@ -206,9 +196,7 @@ extension StagedRequest {
 
     /// Gives records other keys, of which each may be there once.
     private func namingTwice(_ ord: Int, _ rename: () throws -> Void) throws {
-        do {
-            try rename()
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+        do { try rename() } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw namedTwice(ord)
         }
     }
@@ -301,8 +289,7 @@ extension StagedRequest {
             TidemarkError(
                 .unknownTemporaryId,
                 "A negative id stands for no record that this device created.",
-                fix:
-                    "Create the record in this change set or in an earlier one of the same device.",
+                fix: "Create the record in this change set or in an earlier one of the same device.",
                 place: .init(
                     changeSet: try row.value("ord"),
                     table: try row.value("tbl"),

@@ -22,11 +22,8 @@ extension StagedRequest {
     /// Takes what is overruled out of what a change set writes, and keeps it.
     ///
     /// `imageRows` notes the contended rows as they are now, in the column `before` or `after`.
-    package func overrule(
-        _ overrulings: [Overruling],
-        in ord: Int,
-        imageRows: (_ moment: String) throws -> Void
-    ) throws {
+    package func overrule(_ overrulings: [Overruling], in ord: Int, imageRows: (_ moment: String) throws -> Void) throws
+    {
         guard !overrulings.isEmpty else { return }
         try clearOverruled()
         let values = overrulings.flatMap(Self.values)
@@ -44,13 +41,9 @@ extension StagedRequest {
     }
 
     /// What is told after the rows are written; nothing is overruled any more.
-    package func takeOverruled(
-        author: String?,
-        imageRows: (_ moment: String) throws -> Void
-    ) throws -> OverruledRecords {
-        let isAny = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_overruling)")
-        )
+    package func takeOverruled(author: String?, imageRows: (_ moment: String) throws -> Void) throws -> OverruledRecords
+    {
+        let isAny = try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_overruling)"))
         guard isAny == true else { return OverruledRecords(own: [], notes: []) }
         try imageRows("after")
         let notes = try Row.fetchAll(

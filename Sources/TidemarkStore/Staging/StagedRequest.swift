@@ -32,9 +32,7 @@ package struct StagedRequest {
     }
 
     /// The tables that a change set touches, parents first.
-    package func touchedTables(_ ord: Int) throws -> [SyncedTable] {
-        try touchedTables(.one(ord))
-    }
+    package func touchedTables(_ ord: Int) throws -> [SyncedTable] { try touchedTables(.one(ord)) }
 
     /// The tables that change sets touch, parents first.
     package func touchedTables(_ sets: StagedSets) throws -> [SyncedTable] {
@@ -53,8 +51,7 @@ package struct StagedRequest {
     package func isStaged(_ table: String, _ key: String, _ ord: Int) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(
-                sql:
-                    "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND key = ?)"
+                sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND key = ?)"
             ),
             arguments: [ord, table, key]
         ) ?? false

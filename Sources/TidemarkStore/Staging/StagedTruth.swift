@@ -24,9 +24,7 @@ extension StagedRequest {
                 SELECT tbl, key, operation = 'delete' FROM temp.tidemark_staged WHERE ord = ?
                 """
         ).execute(arguments: [ord])
-        for reason in reasons where !reason.key.isEmpty {
-            try addToTruth(reason.table, [reason.key], follows: false)
-        }
+        for reason in reasons where !reason.key.isEmpty { try addToTruth(reason.table, [reason.key], follows: false) }
         return try reasons.flatMap { reason in
             guard reason.rule == ConflictRule.unique.rawValue, reason.key.isEmpty,
                 let table = schema.byName[reason.table], !reason.columns.isEmpty
@@ -34,9 +32,7 @@ extension StagedRequest {
             let keys = try holders(table, reason.columns)
             try addToTruth(table.name, keys, follows: false)
             guard !keys.isEmpty else { return [reason] }
-            return keys.map {
-                ConflictReason(table: table.name, key: $0, columns: reason.columns, rule: .unique)
-            }
+            return keys.map { ConflictReason(table: table.name, key: $0, columns: reason.columns, rule: .unique) }
         }
     }
 
@@ -44,8 +40,7 @@ extension StagedRequest {
     /// they are in it for another reason already.
     ///
     /// - Returns: How many were not there yet, or were not followed.
-    @discardableResult
-    package func addToTruth(_ table: String, _ keys: [String], follows: Bool) throws -> Int {
+    @discardableResult package func addToTruth(_ table: String, _ keys: [String], follows: Bool) throws -> Int {
         let list = "[" + keys.map(ChangeSetJSON.quote).joined(separator: ",") + "]"
         try db.cachedStatement(
             sql: """

@@ -42,9 +42,7 @@ final class BrokenLink: Sendable {
     func edit(_ sql: String) async throws { try await device.write { try $0.execute(sql: sql) } }
 
     /// The rows of a query in the server's file.
-    func served(_ sql: String) async throws -> String {
-        try await workshop.sqlite3("zone.sqlite", sql)
-    }
+    func served(_ sql: String) async throws -> String { try await workshop.sqlite3("zone.sqlite", sql) }
 
     /// Syncs through the relay while it follows a plan; returns how that failed, if it did.
     func sync(_ faults: RelayPlan.Fault...) async throws -> TidemarkError? {
@@ -61,9 +59,7 @@ final class BrokenLink: Sendable {
         do {
             try await broken.sync()
             return nil
-        } catch let error as TidemarkError {
-            return error
-        }
+        } catch let error as TidemarkError { return error }
     }
 
     /// All that waits on the device, and where it stands.

@@ -12,14 +12,12 @@ final class PageServer: Sendable {
     /// Listens on a free port, as 127.0.0.1.
     static func start() async throws -> PageServer {
         let made = Mutex<PageServer?>(nil)
-        let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(
-                        Handler(server: made.withLock { $0 })
-                    )
-                }
+        let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).childChannelInitializer {
+            channel in
+            channel.eventLoop.makeCompletedFuture {
+                try channel.pipeline.syncOperations.addHandler(Handler(server: made.withLock { $0 }))
             }
+        }
         let server = PageServer(try await bootstrap.bind(host: "127.0.0.1", port: 0).get())
         made.withLock { $0 = server }
         return server
@@ -58,12 +56,9 @@ final class PageServer: Sendable {
             reports.continuation.yield(String(path.dropFirst(8)).removingPercentEncoding ?? "")
             return "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
         }
-        guard path == "/" else {
-            return "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        }
+        guard path == "/" else { return "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" }
         let text = page.withLock { $0 }
-        return
-            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: \(text.utf8.count)\r\n"
+        return "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: \(text.utf8.count)\r\n"
             + "Connection: close\r\n\r\n" + text
     }
 
@@ -80,9 +75,7 @@ final class PageServer: Sendable {
             guard head.contains("\r\n\r\n"), let server else { return }
             let answer = ByteBuffer(string: server.answer(to: head))
             let channel = context.channel
-            context.writeAndFlush(wrapOutboundOut(answer)).whenComplete { _ in
-                channel.close(promise: nil)
-            }
+            context.writeAndFlush(wrapOutboundOut(answer)).whenComplete { _ in channel.close(promise: nil) }
         }
     }
 }

@@ -82,9 +82,7 @@ final class Program: @unchecked Sendable {
     // MARK: Talking
 
     /// Writes a line to the process's input.
-    func send(_ line: String) throws {
-        try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))
-    }
+    func send(_ line: String) throws { try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8)) }
 
     /// The next line of the output that contains a text; lines before it are passed over.
     func line(with text: String) async throws -> String {
@@ -107,13 +105,10 @@ final class Program: @unchecked Sendable {
     }
 
     /// Sends a signal.
-    func signalled(_ signal: Int32) {
-        if !isFinished { kill(process.processIdentifier, signal) }
-    }
+    func signalled(_ signal: Int32) { if !isFinished { kill(process.processIdentifier, signal) } }
 
     /// Waits until the process has ended and all it said was read.
-    @discardableResult
-    func finished() async throws -> Result {
+    @discardableResult func finished() async throws -> Result {
         try input.fileHandleForWriting.close()
         while true {
             let (result, seen) = state.withLock { state -> (Result?, Int) in
@@ -161,11 +156,7 @@ final class Program: @unchecked Sendable {
     }
 
     /// Reads a pipe to its end on a thread of its own, and kills the process at the deadline.
-    private func read(
-        _ pipe: Pipe,
-        thenWaits: Bool,
-        _ take: @escaping @Sendable (inout State, String) -> Void
-    ) {
+    private func read(_ pipe: Pipe, thenWaits: Bool, _ take: @escaping @Sendable (inout State, String) -> Void) {
         Thread.detachNewThread { [self] in
             let descriptor = pipe.fileHandleForReading.fileDescriptor
             var rest = [UInt8]()

@@ -21,40 +21,27 @@ struct Proxy {
     var url: String { "https://localhost:\(port)" }
 
     /// Starts a proxy that lets a token in.
-    static func start(
-        _ kind: Kind,
-        before server: Server,
-        token: String,
-        port: Int? = nil,
-        in workshop: Workshop
-    ) async throws -> Proxy {
+    static func start(_ kind: Kind, before server: Server, token: String, port: Int? = nil, in workshop: Workshop)
+        async throws -> Proxy
+    {
         if !workshop.exists("proxy.crt") { try await makeCertificate(in: workshop) }
         let port = try port ?? freePort()
         let blocks = try blocks(of: kind)
         try #require(blocks.count == 2 && blocks[1].contains(pageToken))
         try workshop.write(blocks[1].replacing(pageToken, with: token), to: "tokens")
-        let text = blocks[0]
-            .replacing("/etc/ssl/\(name).pem", with: workshop.path("proxy.crt"))
-            .replacing("/etc/ssl/\(name).key", with: workshop.path("proxy.key"))
-            .replacing(
-                "/etc/\(kind == .nginx ? "nginx" : "caddy")/tidemark-tokens",
-                with: workshop.path("tokens")
-            )
+        let text = blocks[0].replacing("/etc/ssl/\(name).pem", with: workshop.path("proxy.crt")).replacing(
+            "/etc/ssl/\(name).key",
+            with: workshop.path("proxy.key")
+        ).replacing("/etc/\(kind == .nginx ? "nginx" : "caddy")/tidemark-tokens", with: workshop.path("tokens"))
             .replacing("127.0.0.1:8080", with: "127.0.0.1:\(server.port)")
         let program =
             switch kind {
-            case .nginx:
-                try nginx(text.replacing("listen 443", with: "listen 127.0.0.1:\(port)"), workshop)
+            case .nginx: try nginx(text.replacing("listen 443", with: "listen 127.0.0.1:\(port)"), workshop)
             case .caddyfile:
-                try caddy(
-                    text.replacing("\n\(name) {", with: "\n\(name):\(port), localhost:\(port) {"),
-                    workshop
-                )
+                try caddy(text.replacing("\n\(name) {", with: "\n\(name):\(port), localhost:\(port) {"), workshop)
             }
         // The last words before connections are answered.
-        _ = try await program.line(
-            with: kind == .nginx ? "getrlimit" : "serving initial configuration"
-        )
+        _ = try await program.line(with: kind == .nginx ? "getrlimit" : "serving initial configuration")
         return Proxy(kind: kind, port: port, program: program)
     }
 
@@ -65,8 +52,8 @@ struct Proxy {
 
     /// The configurations in the page: that of the proxy, and that of its tokens.
     private static func blocks(of kind: Kind) throws -> [String] {
-        let page = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../Docs/PROXY.md").standardized
+        let page = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../Docs/PROXY.md")
+            .standardized
         let text = try String(contentsOf: page, encoding: .utf8)
         return text.components(separatedBy: "```\(kind.rawValue)\n").dropFirst().compactMap {
             $0.components(separatedBy: "```").first.map { "\n" + $0 }
@@ -75,8 +62,9 @@ struct Proxy {
 
     /// What surrounds the page's text on a machine, with all files in the test's folder.
     private static func nginx(_ text: String, _ workshop: Workshop) throws -> Program {
-        let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map { "\($0)_temp_path \(workshop.path($0));" }
+        let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map {
+            "\($0)_temp_path \(workshop.path($0));"
+        }
         let file = try workshop.write(
             """
             daemon off; master_process off; pid \(workshop.path("nginx.pid"));

@@ -14,20 +14,15 @@ struct Tool: Sendable {
                 "/usr/sbin", "/Applications/Google Chrome.app/Contents/MacOS",
                 "/Applications/Chromium.app/Contents/MacOS",
             ]
-        path = names.lazy.flatMap { name in folders.map { "\($0)/\(name)" } }
-            .first { FileManager.default.isExecutableFile(atPath: $0) }
+        path = names.lazy.flatMap { name in folders.map { "\($0)/\(name)" } }.first {
+            FileManager.default.isExecutableFile(atPath: $0)
+        }
     }
 
     /// Whether this machine has it.
     var isThere: Bool { path != nil }
 
-    static let chromium = Tool(
-        "chromium",
-        "chromium-browser",
-        "google-chrome",
-        "Google Chrome",
-        "Chromium"
-    )
+    static let chromium = Tool("chromium", "chromium-browser", "google-chrome", "Google Chrome", "Chromium")
     static let nginx = Tool("nginx")
     static let caddy = Tool("caddy")
 }

@@ -25,9 +25,7 @@ final class Warden: @unchecked Sendable {
     }
 
     /// Takes a program in its care.
-    func watch(_ id: Int32) throws {
-        try ids.fileHandleForWriting.write(contentsOf: Data("\(id)\n".utf8))
-    }
+    func watch(_ id: Int32) throws { try ids.fileHandleForWriting.write(contentsOf: Data("\(id)\n".utf8)) }
 
     /// Tells that the tests have tidied up by themselves.
     func dismiss() { kill(shell.processIdentifier, SIGKILL) }

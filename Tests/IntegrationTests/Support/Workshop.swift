@@ -19,9 +19,7 @@ final class Workshop: Sendable {
     deinit {
         for program in running.withLock({ $0 }) { program.signalled(SIGKILL) }
         warden.dismiss()
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
+        do { try FileManager.default.removeItem(at: folder) } catch {
             // A folder left behind in the system's temporary folder harms no other test.
             return
         }
@@ -46,49 +44,34 @@ final class Workshop: Sendable {
         environment: [String: String] = [:],
         within limit: Duration = .seconds(300)
     ) throws -> Program {
-        let program = try Program(
-            name,
-            arguments,
-            in: folder,
-            environment: environment,
-            within: limit
-        )
+        let program = try Program(name, arguments, in: folder, environment: environment, within: limit)
         try warden.watch(program.id)
         running.withLock { $0 = $0.filter { !$0.isFinished } + [program] }
         return program
     }
 
     /// Runs a program to its end.
-    @discardableResult
-    func run(_ name: String, _ arguments: String...) async throws -> Program.Result {
+    @discardableResult func run(_ name: String, _ arguments: String...) async throws -> Program.Result {
         try await start(name, arguments).finished()
     }
 
     /// Runs `tidemark` to its end.
-    @discardableResult
-    func tidemark(_ arguments: String...) async throws -> Program.Result {
+    @discardableResult func tidemark(_ arguments: String...) async throws -> Program.Result {
         try await startTidemark(arguments).finished()
     }
 
     /// Starts `tidemark`, and kills it when it outlives the limit.
-    func startTidemark(
-        _ arguments: [String],
-        within limit: Duration = .seconds(300)
-    ) throws -> Program {
+    func startTidemark(_ arguments: [String], within limit: Duration = .seconds(300)) throws -> Program {
         try start(Self.programs.appending(path: "tidemark").path, arguments, within: limit)
     }
 
     /// Starts `tidemark-dev`, and kills it when it outlives the limit.
-    func startTidemarkDev(
-        _ arguments: [String],
-        within limit: Duration = .seconds(300)
-    ) throws -> Program {
+    func startTidemarkDev(_ arguments: [String], within limit: Duration = .seconds(300)) throws -> Program {
         try start(Self.programs.appending(path: "tidemark-dev").path, arguments, within: limit)
     }
 
     /// Runs SQL in a file with the sqlite3 shell, and returns what it prints.
-    @discardableResult
-    func sqlite3(_ file: String, _ sql: String) async throws -> String {
+    @discardableResult func sqlite3(_ file: String, _ sql: String) async throws -> String {
         let result = try await run(
             "sqlite3",
             "-cmd",
@@ -108,34 +91,25 @@ final class Workshop: Sendable {
 
     func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: path(name)) }
 
-    @discardableResult
-    func write(_ text: String, to name: String) throws -> String {
+    @discardableResult func write(_ text: String, to name: String) throws -> String {
         try Data(text.utf8).write(to: folder.appending(path: name))
         return path(name)
     }
 
     /// The names of the folder's files that contain a text.
     func files(with text: String) throws -> [String] {
-        try FileManager.default.contentsOfDirectory(atPath: folder.path)
-            .filter { $0.contains(text) }.sorted()
+        try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.contains(text) }.sorted()
     }
 
     // MARK: The usual
 
     /// Serves a file on a free port, or on the port that it had before.
-    func serve(
-        _ file: String,
-        port: Int = 0,
-        lasting limit: Duration = .seconds(300)
-    ) async throws -> Server {
+    func serve(_ file: String, port: Int = 0, lasting limit: Duration = .seconds(300)) async throws -> Server {
         try await serve(["serve", path(file), "--listen", "127.0.0.1:\(port)"], lasting: limit)
     }
 
     /// Starts a server and waits until it listens.
-    func serve(
-        _ arguments: [String],
-        lasting limit: Duration = .seconds(300)
-    ) async throws -> Server {
+    func serve(_ arguments: [String], lasting limit: Duration = .seconds(300)) async throws -> Server {
         let program = try startTidemark(arguments, within: limit)
         let line = try await program.line(with: "listening on http://")
         let port = try #require(line.split(separator: ":").last.flatMap { Int($0) }, "\(line)")
@@ -162,9 +136,7 @@ final class Workshop: Sendable {
     func digest(_ source: String) async throws -> String {
         let result = try await tidemark("digest", source.contains("://") ? source : path(source))
         try #require(result.status == 0, "\(source): \(result.errors)")
-        return try #require(
-            result.output.split(separator: " ").last?.trimmingCharacters(in: .newlines)
-        )
+        return try #require(result.output.split(separator: " ").last?.trimmingCharacters(in: .newlines))
     }
 
     /// Checks that a file is sound, and that it and others hold what the server holds.

@@ -16,13 +16,10 @@ struct OutsideTransaction {
         try await pg.execute("BEGIN; SET CONSTRAINTS ALL DEFERRED")
         // Ranks are unique row by row, and may change hands.
         for table in types where table == "team" {
-            let keys = try keys(table, "update").filter { key in
-                try columns(table, key).contains { $0.name == "rank" }
+            let keys = try keys(table, "update").filter { key in try columns(table, key).contains { $0.name == "rank" }
             }.map { "\($0[0])" }
             guard !keys.isEmpty else { continue }
-            try await pg.execute(
-                "UPDATE team SET rank = NULL WHERE id IN (\(keys.joined(separator: ",")))"
-            )
+            try await pg.execute("UPDATE team SET rank = NULL WHERE id IN (\(keys.joined(separator: ",")))")
         }
         for table in types { for key in keys(table, "delete") { try await delete(table, key, pg) } }
         for table in types { for key in keys(table, "create") { try await create(table, key, pg) } }
@@ -45,13 +42,12 @@ struct OutsideTransaction {
         let name =
             switch key.count {
             case 1: "\(key[0])"
-            default:
-                String(decoding: try JSONSerialization.data(withJSONObject: key), as: UTF8.self)
+            default: String(decoding: try JSONSerialization.data(withJSONObject: key), as: UTF8.self)
             }
         let attributes = part(table)["attributes"] as? [String: [String: Any]] ?? [:]
-        return try #require(attributes[name], "\(table) \(name)")
-            .filter { $0.key != "revision" }.sorted { $0.key < $1.key }
-            .map { (name: $0.key, value: $0.value) }
+        return try #require(attributes[name], "\(table) \(name)").filter { $0.key != "revision" }.sorted {
+            $0.key < $1.key
+        }.map { (name: $0.key, value: $0.value) }
     }
 
     private func delete(_ table: String, _ key: [Any], _ pg: OtherProgram) async throws {
@@ -71,14 +67,11 @@ struct OutsideTransaction {
 
     private func update(_ table: String, _ key: [Any], _ pg: OtherProgram) async throws {
         let targets = try columns(table, key).map { "\($0.name) = \(literal($0.value))" }
-        try await pg.execute(
-            "UPDATE \(table) SET \(targets.joined(separator: ", ")) WHERE \(match(table, key))"
-        )
+        try await pg.execute("UPDATE \(table) SET \(targets.joined(separator: ", ")) WHERE \(match(table, key))")
     }
 
     private func match(_ table: String, _ key: [Any]) -> String {
-        zip(Self.keyColumns[table, default: []], key).map { "\($0) = \(literal($1))" }
-            .joined(separator: " AND ")
+        zip(Self.keyColumns[table, default: []], key).map { "\($0) = \(literal($1))" }.joined(separator: " AND ")
     }
 
     private func literal(_ value: Any) -> String {

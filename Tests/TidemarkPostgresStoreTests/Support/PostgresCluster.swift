@@ -18,11 +18,7 @@ final class PostgresCluster: DeviceHome {
     var way: any SyncService { store }
 
     /// Makes the tables of a schema in SQLite's words, with the rows that `seed` inserts.
-    convenience init(
-        schema: String,
-        seed: String = "",
-        policies: [String: ConflictPolicy] = [:]
-    ) async throws {
+    convenience init(schema: String, seed: String = "", policies: [String: ConflictPolicy] = [:]) async throws {
         let database = try await TestDatabase()
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         (options.schemaSQL, options.policies) = ("\(schema);\(seed)", policies)
@@ -51,9 +47,7 @@ final class PostgresCluster: DeviceHome {
     }
 
     deinit {
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
+        do { try FileManager.default.removeItem(at: folder) } catch {
             // A folder left behind in the system's temporary folder harms no other test.
             return
         }
@@ -111,9 +105,7 @@ final class PostgresCluster: DeviceHome {
         for _ in 0..<3 { for device in devices { try await device.engine.sync() } }
         for device in devices {
             let pending = try await device.engine.status().pendingChangeSets
-            guard pending == 0 else {
-                throw ClusterDiverged(file: device.path, problem: "\(pending) change sets wait")
-            }
+            guard pending == 0 else { throw ClusterDiverged(file: device.path, problem: "\(pending) change sets wait") }
         }
     }
 

@@ -24,11 +24,7 @@ final class PostgresZone: Sendable {
         """
 
     /// A program of a test that holds rows lets go of them soon, so requests wait long.
-    init(
-        schema: String = PostgresZone.schema,
-        zones: [String] = ["main"],
-        rowPatience: Int = 10_000
-    ) async throws {
+    init(schema: String = PostgresZone.schema, zones: [String] = ["main"], rowPatience: Int = 10_000) async throws {
         database = try await TestDatabase()
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.schemaSQL = schema
@@ -59,9 +55,9 @@ final class PostgresZone: Sendable {
             FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
             """
         try await observer.execute("SELECT pg_terminate_backend(pid) \(backends)")
-        while try await observer.column("SELECT count(*) \(backends) AND query LIKE '%tidemark.%'")
-            != ["0"]
-        { await Task.yield() }
+        while try await observer.column("SELECT count(*) \(backends) AND query LIKE '%tidemark.%'") != ["0"] {
+            await Task.yield()
+        }
         let counts = try await observer.table(
             """
             SELECT relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
@@ -73,18 +69,13 @@ final class PostgresZone: Sendable {
     }
 
     /// Sends change sets and reads the answer.
-    func sync(at revision: Int64, zone: String = "main", _ changeSets: String...) async throws
-        -> Reply
-    {
-        let body =
-            #"{"maxRevision":\#(revision),"changeSets":[\#(changeSets.joined(separator: ","))]}"#
+    func sync(at revision: Int64, zone: String = "main", _ changeSets: String...) async throws -> Reply {
+        let body = #"{"maxRevision":\#(revision),"changeSets":[\#(changeSets.joined(separator: ","))]}"#
         return try Reply(try await store.sync(zone: zone, body: Array(body.utf8)))
     }
 
     /// The first column of a query, NULL as `NULL`.
-    func column(_ sql: String) async throws -> [String] {
-        try await database.connect().column(sql)
-    }
+    func column(_ sql: String) async throws -> [String] { try await database.connect().column(sql) }
 
     /// Waits until a connection of the server waits for a lock.
     func untilSomebodyWaits() async throws {

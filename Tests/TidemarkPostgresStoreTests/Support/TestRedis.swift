@@ -8,8 +8,8 @@ final class TestRedis: Sendable {
     let address: String
     private let folder: URL
     private let queue = DispatchQueue(label: "test redis")
-    private static let script = URL(filePath: #filePath)
-        .appending(path: "../../../../Scripts/redis.sh").standardized.path
+    private static let script = URL(filePath: #filePath).appending(path: "../../../../Scripts/redis.sh").standardized
+        .path
 
     init() async throws {
         let services = ProcessInfo.processInfo.environment["TIDEMARK_SERVICES"]
@@ -31,16 +31,11 @@ final class TestRedis: Sendable {
     }
 
     /// Runs a command.
-    @discardableResult
-    func command(_ words: String...) async throws -> RedisConnection.Reply {
+    @discardableResult func command(_ words: String...) async throws -> RedisConnection.Reply {
         let address = try RedisAddress(address)
         return try await withCheckedThrowingContinuation { continuation in
             queue.async {
-                continuation.resume(
-                    with: Result {
-                        try RedisConnection(address, milliseconds: 10_000).run(words)
-                    }
-                )
+                continuation.resume(with: Result { try RedisConnection(address, milliseconds: 10_000).run(words) })
             }
         }
     }
@@ -58,12 +53,8 @@ final class TestRedis: Sendable {
 
     /// Waits until so many nodes listen to a channel.
     func untilHeard(by count: Int, on channel: String = "tidemark:0") async throws {
-        let wanted: [RedisConnection.Reply] = [
-            .bytes(Array(channel.utf8)), .integer(Int64(count)),
-        ]
-        while try await command("PUBSUB", "NUMSUB", channel) != .array(wanted) {
-            await Task.yield()
-        }
+        let wanted: [RedisConnection.Reply] = [.bytes(Array(channel.utf8)), .integer(Int64(count))]
+        while try await command("PUBSUB", "NUMSUB", channel) != .array(wanted) { await Task.yield() }
     }
 
     /// The keys of change sets, by revision.
@@ -75,9 +66,7 @@ final class TestRedis: Sendable {
         }.sorted { Self.revision($0) < Self.revision($1) }
     }
 
-    private static func revision(_ key: String) -> Int {
-        Int(key.split(separator: ":").last ?? "") ?? 0
-    }
+    private static func revision(_ key: String) -> Int { Int(key.split(separator: ":").last ?? "") ?? 0 }
 
     private func pid() throws -> pid_t {
         let text = try String(contentsOf: folder.appending(path: "pid"), encoding: .utf8)

@@ -30,9 +30,7 @@ final class TestZone: Sendable {
     }
 
     deinit {
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
+        do { try FileManager.default.removeItem(at: folder) } catch {
             // A folder left behind in the system's temporary folder harms no other test.
             return
         }
@@ -63,11 +61,7 @@ final class TestZone: Sendable {
     func sync(_ body: String) async throws -> Answer { try Answer(try await bytes(body)) }
 
     /// Sends change sets and reads the answer.
-    func sync(
-        at revision: Int64,
-        device: String? = nil,
-        _ changeSets: String...
-    ) async throws -> Answer {
+    func sync(at revision: Int64, device: String? = nil, _ changeSets: String...) async throws -> Answer {
         let device = device.map { #""device":"\#($0)","# } ?? ""
         let list = changeSets.joined(separator: ",")
         return try await sync(#"{"maxRevision":\#(revision),\#(device)"changeSets":[\#(list)]}"#)
@@ -78,17 +72,13 @@ final class TestZone: Sendable {
         do {
             _ = try await bytes(body)
             return nil
-        } catch let error as TidemarkError {
-            return error
-        }
+        } catch let error as TidemarkError { return error }
     }
 
     /// Everything that a refused request must leave as it was.
     func content() async throws -> Content {
         let tables = try await read { db in
-            try [
-                "zone", "revision", "log", "verdict", "idmap", "identity", "capture",
-            ].map { name in
+            try ["zone", "revision", "log", "verdict", "idmap", "identity", "capture"].map { name in
                 try Row.fetchAll(db, sql: "SELECT * FROM tidemark_\(name)").map(\.description)
             }
         }
@@ -112,9 +102,7 @@ final class TestZone: Sendable {
     }
 
     /// Reads the served file through a connection of its own.
-    func read<Value: Sendable>(
-        _ value: @escaping @Sendable (Database) throws -> Value
-    ) async throws -> Value {
+    func read<Value: Sendable>(_ value: @escaping @Sendable (Database) throws -> Value) async throws -> Value {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         let file = try DatabaseQueue(path: path, configuration: configuration)
@@ -125,9 +113,7 @@ final class TestZone: Sendable {
 
     /// The first column of a query, each value as text, NULL as `NULL`.
     func column(_ sql: String) async throws -> [String] {
-        try await read { db in
-            try DatabaseValue.fetchAll(db, sql: sql).map(\.storage.text)
-        }
+        try await read { db in try DatabaseValue.fetchAll(db, sql: sql).map(\.storage.text) }
     }
 }
 

@@ -38,10 +38,7 @@ final class CapturedFile: Sendable {
     private static func becomeDevice(_ schema: SyncSchema, in db: Database) throws {
         try db.execute(sql: "CREATE TABLE tidemark_base (tbl, key, image, PRIMARY KEY (tbl, key))")
         for table in schema.tables where table.isAutoincrement {
-            try db.execute(
-                sql: "DELETE FROM sqlite_sequence WHERE name = ?",
-                arguments: [table.name]
-            )
+            try db.execute(sql: "DELETE FROM sqlite_sequence WHERE name = ?", arguments: [table.name])
             try db.execute(
                 sql: "INSERT INTO sqlite_sequence VALUES (?, ?)",
                 arguments: [table.name, TemporaryID.reservedMin - 1]
@@ -79,18 +76,15 @@ final class CapturedFile: Sendable {
             guard let range = try ReduceCapture.settled(schema, in: db) else { return [] }
             try ReduceCapture.reduce(range, schema: schema, in: db)
             try ReduceCapture.forget(range, schema: schema, in: db)
-            return try Row.fetchAll(
-                db,
-                sql: "SELECT * FROM temp.tidemark_reduced ORDER BY tbl, length(key), key"
-            ).map(Change.init)
+            return try Row.fetchAll(db, sql: "SELECT * FROM temp.tidemark_reduced ORDER BY tbl, length(key), key").map(
+                Change.init
+            )
         }
     }
 
     /// The number of changes captured and not yet drained.
     func captured() throws -> Int {
-        try queue.read {
-            try Int.fetchOne($0, sql: "SELECT count(*) FROM tidemark_capture") ?? -1
-        }
+        try queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM tidemark_capture") ?? -1 }
     }
 
     /// The first value of a query.

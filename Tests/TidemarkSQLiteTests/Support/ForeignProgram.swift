@@ -15,8 +15,9 @@ struct ForeignProgram: Sendable {
     /// Looks a program up in PATH.
     init?(_ name: String) {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
-        let found = path.split(separator: ":").map { "\($0)/\(name)" }
-            .first(where: FileManager.default.isExecutableFile)
+        let found = path.split(separator: ":").map { "\($0)/\(name)" }.first(
+            where: FileManager.default.isExecutableFile
+        )
         guard let found else { return nil }
         executable = URL(fileURLWithPath: found)
     }
@@ -49,9 +50,7 @@ struct ForeignProgram: Sendable {
     /// Nil when Foundation has collected it before.
     private static func status(of id: Int32) -> Int32? {
         var info = siginfo_t()
-        while waitid(P_PID, id_t(id), &info, WEXITED | WNOWAIT) != 0 {
-            guard errno == EINTR else { return nil }
-        }
+        while waitid(P_PID, id_t(id), &info, WEXITED | WNOWAIT) != 0 { guard errno == EINTR else { return nil } }
         #if os(Linux)
         return info._sifields._sigchld.si_status
         #else

@@ -5,8 +5,7 @@ final class ScratchFolder: Sendable {
     let url: URL
 
     init() throws {
-        url = FileManager.default.temporaryDirectory
-            .appending(path: "tidemark-\(UUID().uuidString)")
+        url = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     }
 

@@ -42,13 +42,8 @@ struct StagingBench {
     }
 
     /// What a refused change set is told.
-    func refusal(
-        _ changeSets: String,
-        sourceLocation: SourceLocation = #_sourceLocation
-    ) throws -> TidemarkError {
-        let error = #expect(throws: TidemarkError.self, sourceLocation: sourceLocation) {
-            try stage(changeSets)
-        }
+    func refusal(_ changeSets: String, sourceLocation: SourceLocation = #_sourceLocation) throws -> TidemarkError {
+        let error = #expect(throws: TidemarkError.self, sourceLocation: sourceLocation) { try stage(changeSets) }
         return try #require(error, sourceLocation: sourceLocation)
     }
 

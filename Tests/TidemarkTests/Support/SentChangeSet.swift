@@ -17,8 +17,9 @@ struct SentChangeSet: Equatable {
             SentChangeSet(
                 id: set["id"] as? String ?? "",
                 after: set["after"] as? [String] ?? [],
-                records: (set["types"] as? [String] ?? []).sorted()
-                    .flatMap { records(of: $0, set[$0] as? [String: Any] ?? [:]) }
+                records: (set["types"] as? [String] ?? []).sorted().flatMap {
+                    records(of: $0, set[$0] as? [String: Any] ?? [:])
+                }
             )
         }
     }
@@ -39,17 +40,11 @@ struct SentChangeSet: Equatable {
 
 extension TestDevice {
     /// The change sets of all requests so far, one element a request.
-    var sent: [[SentChangeSet]] {
-        get throws { try transport.faults.requests.map(SentChangeSet.all) }
-    }
+    var sent: [[SentChangeSet]] { get throws { try transport.faults.requests.map(SentChangeSet.all) } }
 
     /// The records of the change sets that the last request with any carried.
-    var lastSent: [[String]] {
-        get throws { try sent.last { !$0.isEmpty }?.map(\.records) ?? [] }
-    }
+    var lastSent: [[String]] { get throws { try sent.last { !$0.isEmpty }?.map(\.records) ?? [] } }
 
     /// Syncs over a network that loses something, and expects to be told so.
-    func syncInVain() async {
-        await #expect(throws: FaultPlan.lost) { try await engine.sync() }
-    }
+    func syncInVain() async { await #expect(throws: FaultPlan.lost) { try await engine.sync() } }
 }

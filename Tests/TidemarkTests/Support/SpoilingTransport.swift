@@ -25,10 +25,7 @@ final class SpoilingTransport: ForwardingTransport {
     }
 
     /// Changes the answers in another way from now on.
-    func change(
-        offersSnapshots: Bool,
-        with spoil: @escaping @Sendable (String) throws -> String
-    ) {
+    func change(offersSnapshots: Bool, with spoil: @escaping @Sendable (String) throws -> String) {
         self.spoil.withLock { $0 = spoil }
         self.offersSnapshots.withLock { $0 = offersSnapshots }
     }

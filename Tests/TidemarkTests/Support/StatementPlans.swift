@@ -49,9 +49,7 @@ final class StatementPlans: Sendable {
     fileprivate func ran(_ text: String, on connection: OpaquePointer, path: String) {
         guard let sql = Self.planned(text) else { return }
         let file = URL(filePath: path).lastPathComponent
-        let isNew = state.withLock { state in
-            state.isRecording && state.seen.insert(file + sql).inserted
-        }
+        let isNew = state.withLock { state in state.isRecording && state.seen.insert(file + sql).inserted }
         guard isNew else { return }
         let plan = Self.lines("EXPLAIN QUERY PLAN \(sql)", column: 3, on: connection)
         let hasScan = plan.contains(where: Statement.isScan)
@@ -65,8 +63,10 @@ final class StatementPlans: Sendable {
     private static func planned(_ text: String) -> String? {
         var sql = text
         if sql.hasPrefix("-- ") {
-            sql = String(sql.dropFirst(3)).replacing(/\b(NEW|OLD)\.("([^"]|"")+"|\w+)/, with: "?")
-                .replacing(/RAISE\s*\([^)]*\)/, with: "NULL")
+            sql = String(sql.dropFirst(3)).replacing(/\b(NEW|OLD)\.("([^"]|"")+"|\w+)/, with: "?").replacing(
+                /RAISE\s*\([^)]*\)/,
+                with: "NULL"
+            )
         }
         let hasPlan = /\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CREATE TEMP TABLE)\b.*/
         let isAsked = sql.prefixMatch(of: hasPlan.ignoresCase().dotMatchesNewlines()) != nil
@@ -75,9 +75,7 @@ final class StatementPlans: Sendable {
 
     private static let temporarySQL = "SELECT name FROM temp.sqlite_master /* of plans */"
 
-    private static func lines(_ sql: String, column: CInt, on connection: OpaquePointer)
-        -> [String]
-    {
+    private static func lines(_ sql: String, column: CInt, on connection: OpaquePointer) -> [String] {
         var statement: OpaquePointer?
         defer { sqlite3_finalize(statement) }
         guard sqlite3_prepare_v2(connection, sql, -1, &statement, nil) == SQLITE_OK else {
@@ -105,8 +103,8 @@ extension StatementPlans.Statement {
             let meant = named(String(line.split(separator: " ")[1]))
             found.formUnion(meant.intersection(isScan ? tables : histories))
             let isKnown = meant.contains {
-                tables.contains($0) || temporary.contains($0) || isMadeHere($0)
-                    || $0.hasPrefix("temp.") || $0.hasPrefix("sqlite_")
+                tables.contains($0) || temporary.contains($0) || isMadeHere($0) || $0.hasPrefix("temp.")
+                    || $0.hasPrefix("sqlite_")
             }
             if isScan, !isKnown { found.insert("?\(line)") }
         }
@@ -123,8 +121,7 @@ extension StatementPlans.Statement {
     private func named(_ name: String) -> Set<String> {
         let bare = Self.bare(name)
         var tables: Set = [bare]
-        for match in sql.matches(of: /([\w."]+)\s+AS\s+"?(\w+)"?/.ignoresCase())
-        where match.2 == bare {
+        for match in sql.matches(of: /([\w."]+)\s+AS\s+"?(\w+)"?/.ignoresCase()) where match.2 == bare {
             tables.insert(Self.bare(String(match.1)))
         }
         return tables
@@ -140,9 +137,7 @@ extension StatementPlans.Statement {
         guard !name.hasPrefix("(") else { return true }
         let flat = sql.replacing(/\s+/, with: " ")
         return flat.contains(") AS \(name)")
-            || flat.matches(of: /(\w+) ?(\([^)]*\) ?)?AS (NOT )?(MATERIALIZED )?\(/).contains {
-                $0.1 == name
-            }
+            || flat.matches(of: /(\w+) ?(\([^)]*\) ?)?AS (NOT )?(MATERIALIZED )?\(/).contains { $0.1 == name }
     }
 }
 
@@ -156,30 +151,24 @@ private func path(of connection: OpaquePointer) -> String? {
     sqlite3_db_filename(connection, "main").map { String(cString: $0) }
 }
 
-private let onOpen:
-    @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?, UnsafeRawPointer?) -> CInt = {
-        connection,
-        _,
-        _ in
-        guard let connection, let path = path(of: connection), recorder(of: path) != nil else {
-            return SQLITE_OK
-        }
-        return sqlite3_trace_v2(connection, UInt32(SQLITE_TRACE_STMT), onStatement, nil)
-    }
+private let onOpen: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?, UnsafeRawPointer?) -> CInt = {
+    connection,
+    _,
+    _ in
+    guard let connection, let path = path(of: connection), recorder(of: path) != nil else { return SQLITE_OK }
+    return sqlite3_trace_v2(connection, UInt32(SQLITE_TRACE_STMT), onStatement, nil)
+}
 
 private let onStatement:
-    @convention(c) (
-        UInt32, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?
-    ) -> CInt = { _, _, statement, text in
-        guard let statement, let text,
-            let connection = sqlite3_db_handle(OpaquePointer(statement)),
+    @convention(c) (UInt32, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> CInt = {
+        _,
+        _,
+        statement,
+        text in
+        guard let statement, let text, let connection = sqlite3_db_handle(OpaquePointer(statement)),
             let path = path(of: connection)
         else { return 0 }
-        recorder(of: path)?.ran(
-            String(cString: text.assumingMemoryBound(to: CChar.self)),
-            on: connection,
-            path: path
-        )
+        recorder(of: path)?.ran(String(cString: text.assumingMemoryBound(to: CChar.self)), on: connection, path: path)
         return 0
     }
 #endif

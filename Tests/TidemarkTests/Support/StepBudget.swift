@@ -49,20 +49,17 @@ final class StepBudget: Sendable {
 /// The budgets by folder, for as long as the process runs: a connection refers to its own.
 private let budgets = Mutex<[String: StepBudget]>([:])
 
-private let onOpen:
-    @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?, UnsafeRawPointer?) -> CInt = {
-        connection,
-        _,
-        _ in
-        guard let connection, let name = sqlite3_db_filename(connection, "main") else {
-            return SQLITE_OK
-        }
-        let folder = URL(filePath: String(cString: name)).deletingLastPathComponent().path
-        guard let budget = budgets.withLock({ $0[folder] }) else { return SQLITE_OK }
-        let held = Unmanaged.passUnretained(budget).toOpaque()
-        sqlite3_progress_handler(connection, StepBudget.stride, onSteps, held)
-        return SQLITE_OK
-    }
+private let onOpen: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?, UnsafeRawPointer?) -> CInt = {
+    connection,
+    _,
+    _ in
+    guard let connection, let name = sqlite3_db_filename(connection, "main") else { return SQLITE_OK }
+    let folder = URL(filePath: String(cString: name)).deletingLastPathComponent().path
+    guard let budget = budgets.withLock({ $0[folder] }) else { return SQLITE_OK }
+    let held = Unmanaged.passUnretained(budget).toOpaque()
+    sqlite3_progress_handler(connection, StepBudget.stride, onSteps, held)
+    return SQLITE_OK
+}
 
 private let onSteps: @convention(c) (UnsafeMutableRawPointer?) -> CInt = { held in
     guard let held else { return 0 }

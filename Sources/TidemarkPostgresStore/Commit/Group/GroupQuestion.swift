@@ -27,9 +27,7 @@ struct GroupQuestion: Sendable {
             if request.body.count <= Self.scannedMax {
                 for id in Self.ids(in: request.body) { ids.formUnion([id, id.lowercased()]) }
             }
-            if let revision = Self.revision(in: request.body) {
-                oldest = min(oldest ?? revision, revision)
-            }
+            if let revision = Self.revision(in: request.body) { oldest = min(oldest ?? revision, revision) }
         }
         self.ids = ids
         self.oldest = oldest
@@ -71,8 +69,7 @@ struct GroupQuestion: Sendable {
                 let last = min(text.count, scannedMax) - name.count
                 guard last >= 0 else { return nil }
                 let start = (0...last).first { start in
-                    text[start] == name[0]
-                        && name.indices.allSatisfy { text[start + $0] == name[$0] }
+                    text[start] == name[0] && name.indices.allSatisfy { text[start + $0] == name[$0] }
                 }
                 return start.map { $0 + name.count }
             }
@@ -98,11 +95,7 @@ struct GroupQuestion: Sendable {
             PostgresStatement(
                 "SELECT device, lap, revision FROM tidemark.lap WHERE zone = $1 AND device = ANY ($2::text[])",
                 [zone, ids]
-            ),
-            PostgresStatement(
-                "\(KeptVerdict.sql) AND id = ANY ($2::text[])",
-                [zone, ids]
-            ),
+            ), PostgresStatement("\(KeptVerdict.sql) AND id = ANY ($2::text[])", [zone, ids]),
             PostgresStatement(
                 """
                 SELECT revision, device, body, chain, previous FROM (
@@ -122,8 +115,7 @@ struct GroupQuestion: Sendable {
                     AND revision BETWEEN $2::bigint AND $2::bigint + \(Self.revisionsMax) AND shape = $3
                 """,
                 [zone, oldest, shape]
-            ),
-            PostgresStatement("SAVEPOINT plan"),
+            ), PostgresStatement("SAVEPOINT plan"),
         ]
     }
 }
@@ -170,8 +162,6 @@ struct GroupFacts {
             guard row[4].map(entry.follows) ?? true else { continue }
             recent[revision] = PlanFacts.Recent(device: entry.device, body: entry.body)
         }
-        for row in results[3].map({ $0 }) {
-            fingerprints[row.integer(0) ?? 0] = row[1].flatMap(Fingerprint.init(hex:))
-        }
+        for row in results[3].map({ $0 }) { fingerprints[row.integer(0) ?? 0] = row[1].flatMap(Fingerprint.init(hex:)) }
     }
 }

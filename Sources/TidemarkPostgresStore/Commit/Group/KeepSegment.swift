@@ -27,8 +27,7 @@ extension PostgresTransaction {
                 ON CONFLICT (zone, device) DO UPDATE SET lap = excluded.lap, revision = excluded.revision
                 """,
                 [
-                    zoneName, PostgresArray.quoted(laps.map(\.key)),
-                    PostgresArray.quoted(laps.map(\.value.lap)),
+                    zoneName, PostgresArray.quoted(laps.map(\.key)), PostgresArray.quoted(laps.map(\.value.lap)),
                     Self.array(laps.map(\.value.revision)),
                 ]
             )
@@ -73,10 +72,9 @@ extension PostgresTransaction {
             [
                 zoneName, Self.array(sets.map(\.planned.revision)),
                 PostgresArray.nullable(sets.map(\.planned.envelope.id)),
-                PostgresArray.nullable(sets.map(\.planned.stamp.device)),
-                Self.array(sets.map(\.planned.stamp.time)),
-                PostgresArray.quoted(sets.map(\.body.all)), PostgresArray.quoted(sets.map(\.chain)),
-                entries, integerTables,
+                PostgresArray.nullable(sets.map(\.planned.stamp.device)), Self.array(sets.map(\.planned.stamp.time)),
+                PostgresArray.quoted(sets.map(\.body.all)), PostgresArray.quoted(sets.map(\.chain)), entries,
+                integerTables,
             ]
         )
     }
@@ -92,11 +90,9 @@ extension PostgresTransaction {
             [
                 zoneName, PostgresArray.nullable(sets.map(\.planned.envelope.id)),
                 PostgresArray.nullable(sets.map(\.planned.stamp.device)),
-                PostgresArray.quoted(sets.map(\.planned.envelope.hash)),
-                Self.array(sets.map(\.planned.revision)),
+                PostgresArray.quoted(sets.map(\.planned.envelope.hash)), Self.array(sets.map(\.planned.revision)),
                 PostgresArray.quoted(sets.map { Self.array($0.planned.envelope.after) }),
-                PostgresArray.quoted(sets.map(\.body.ids)),
-                Self.array(sets.map { "\($0.body.isAsSent)" }),
+                PostgresArray.quoted(sets.map(\.body.ids)), Self.array(sets.map { "\($0.body.isAsSent)" }),
             ]
         )
     }
@@ -110,8 +106,8 @@ extension PostgresTransaction {
                 shape = excluded.shape
             """,
             [
-                zoneName, Self.array(sets.map(\.planned.revision)),
-                Self.array(sets.compactMap { $0.fingerprint?.hex }), shape,
+                zoneName, Self.array(sets.map(\.planned.revision)), Self.array(sets.compactMap { $0.fingerprint?.hex }),
+                shape,
             ]
         )
     }

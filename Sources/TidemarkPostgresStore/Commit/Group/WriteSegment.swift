@@ -12,10 +12,7 @@ extension PostgresTransaction: PlannableTransaction {
     /// Answers a group with few round trips if its change sets allow it, else one after another.
     ///
     /// The transaction was begun with a ``GroupQuestion``, hence with a savepoint.
-    func answer(
-        _ group: [ZoneRequest],
-        by handler: GroupHandler
-    ) throws -> [Result<ZoneAnswer, any Error>] {
+    func answer(_ group: [ZoneRequest], by handler: GroupHandler) throws -> [Result<ZoneAnswer, any Error>] {
         let before = (state, notes)
         if let answers = try planned(group, by: handler) { return answers }
         try pg.execute("ROLLBACK TO plan; RELEASE plan")
@@ -25,13 +22,8 @@ extension PostgresTransaction: PlannableTransaction {
         return try handler.handle(group, in: self)
     }
 
-    private func planned(
-        _ group: [ZoneRequest],
-        by handler: GroupHandler
-    ) throws -> [Result<ZoneAnswer, any Error>]? {
-        do {
-            return try handler.handle(group, planning: self)
-        } catch let failure as PostgresFailure
+    private func planned(_ group: [ZoneRequest], by handler: GroupHandler) throws -> [Result<ZoneAnswer, any Error>]? {
+        do { return try handler.handle(group, planning: self) } catch let failure as PostgresFailure
             where pg.isUsable && (failure.isAboutValues || failure.state == "55P03")
         {
             // Whose value or row it is, and what that means, is told when it is that change set's
@@ -159,15 +151,12 @@ extension PostgresTransaction: PlannableTransaction {
         }
         let creates = item.counts[.create] ?? 0
         let deletes = item.counts[.delete] ?? 0
-        guard creates + moving == 0 || deletes + moving == 0 || creates + deletes + moving == 1
-        else { throw NotPlain() }
+        guard creates + moving == 0 || deletes + moving == 0 || creates + deletes + moving == 1 else {
+            throw NotPlain()
+        }
     }
 
-    private func steps(
-        _ item: Work,
-        _ operation: TidemarkCore.Operation,
-        _ segment: StagedSets
-    ) throws -> [Step] {
+    private func steps(_ item: Work, _ operation: TidemarkCore.Operation, _ segment: StagedSets) throws -> [Step] {
         guard let count = item.counts[operation] else { return [] }
         let table = item.stored
         let columns = item.columns[operation, default: []]
@@ -183,10 +172,7 @@ extension PostgresTransaction: PlannableTransaction {
             sql.map { Step(statement: .init($0, [zoneName, records]), expects: .changes(count)) }
             ?? Step(statement: .init(Self.isMissingSQL(table), [zoneName, records]), expects: .no)
         guard operation != .create else { return [write] }
-        let isUnseen = Step(
-            statement: .init(Self.isUnseenSQL(table), [zoneName, records]),
-            expects: .no
-        )
+        let isUnseen = Step(statement: .init(Self.isUnseenSQL(table), [zoneName, records]), expects: .no)
         return [isUnseen, write]
     }
 
