@@ -21,7 +21,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build build-tests release test verify lint format bench kills damage-fuzz node-kills demo demo-postgres demo-verify prove clean
+.PHONY: help setup setup-tests build build-tests release test verify lint format bench kills damage-fuzz node-kills demo demo-postgres demo-verify prove proofs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ demo-postgres: setup ## Two servers on one PostgreSQL, with psql beside them; ki
 prove: setup ## Plant bugs one at a time, and show what notices each
 	@$(STAGE) "Building tidemark-dev (debug)" $(BUILD) --product tidemark-dev
 	@$(STAGE) "Planting bugs" "$$(swift build --show-bin-path)/tidemark-dev" simulate --planted all
+
+proofs: ## Print the tests of each promise, use, invariant and failure case
+	@python3 Scripts/proofs.py
 
 demo-verify: setup ## Corrupt 3 of 200,000 rows; find and repair exactly these
 	@$(STAGE) "Building tidemark ($(CONFIG))" $(BUILD) -c $(CONFIG) --product tidemark

@@ -1,6 +1,6 @@
 /// A promise that a history breaks.
 public struct Violation: Error, Sendable, CustomStringConvertible {
-    /// The promises, numbered as in `Docs/GUARANTEES.md`, 'How this is tested'.
+    /// The promises, numbered as in `Docs/Mission.md`, 'Invariants'.
     public enum Invariant: String, Sendable, CaseIterable {
         /// An acknowledged write is never lost.
         case acknowledgedStays = "I1"

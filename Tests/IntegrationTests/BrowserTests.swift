@@ -2,8 +2,13 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// Real pages in a real Chromium against a server on the same machine.
-    @Suite(.enabled(if: Tool.chromium.isThere, "there is no Chromium here; Scripts/setup.sh tests installs it"))
+    /// Rule 8: real pages in a real Chromium against a server on the same machine.
+    @Suite(
+        .enabled(
+            if: Tool.chromium.isThere,
+            "there is no Chromium here; Scripts/setup.sh tests installs it"
+        )
+    )
     struct BrowserTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);

@@ -6,8 +6,8 @@ import Tidemark
 import TidemarkCore
 
 extension IntegrationTests {
-    /// kill -9 of every process that takes part, at any moment: what was acknowledged is there,
-    /// once; what was not is there whole or not at all.
+    /// Rule 4: kill -9 of every process that takes part, at any moment: what was acknowledged is
+    /// there, once; what was not is there whole or not at all.
     @Suite struct CrashTests {
         private static let schema = """
             CREATE TABLE writers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, notes INTEGER NOT NULL);

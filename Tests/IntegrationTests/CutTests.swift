@@ -7,7 +7,8 @@ import TidemarkCore
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// The connection breaks in every byte of a request and of its answer, plain and compressed.
+    /// Rule 28: the connection breaks in every byte of a request and of its answer, plain and
+    /// compressed.
     ///
     /// The device syncs again, and everything has happened once.
     ///

@@ -3,8 +3,8 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// No room for another byte, on either side: a clear error, nothing lost, and on it goes when
-    /// there is room again.
+    /// Rule 4: no room for another byte, on either side: a clear error, nothing lost, and on it
+    /// goes when there is room again.
     ///
     /// The room is a limit on the size of files, which needs no administrator. SQLite sees it as a
     /// failed write, as it sees a full disk.

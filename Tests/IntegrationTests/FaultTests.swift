@@ -5,7 +5,7 @@ import TidemarkGzip
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// What a network does to whole messages, between a real device and a real server.
+    /// Rule 28: what a network does to whole messages, between a real device and a real server.
     @Suite struct FaultTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);

@@ -4,8 +4,8 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// kill -9 of the server, of syncing devices and of the programs that edit their files, at any
-    /// moment and under load.
+    /// Rule 4: kill -9 of the server, of syncing devices and of the programs that edit their files,
+    /// at any moment and under load.
     ///
     /// `make kills KILLS=10000` for more.
     @Suite struct KillTests {

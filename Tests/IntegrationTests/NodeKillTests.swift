@@ -6,8 +6,8 @@ import TidemarkCore
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Two nodes on one PostgreSQL; nodes, backends and the whole database are ended at any moment,
-    /// under load.
+    /// Rule 38: two nodes on one PostgreSQL; nodes, backends and the whole database are ended at
+    /// any moment, under load.
     ///
     /// `make node-kills KILLS=5000` for more.
     @Suite struct NodeKillTests {

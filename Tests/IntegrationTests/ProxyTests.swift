@@ -3,7 +3,7 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// The recipes of Docs/PROXY.md, run by the proxies that they are for.
+    /// Rule 33: the recipes of Docs/PROXY.md, run by the proxies that they are for.
     @Suite struct ProxyTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, file BLOB);

@@ -2,7 +2,8 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// D2 with real processes: who listens is told, and a server that stops sends everybody away.
+    /// Rule 30, D2: a server process tells its listeners of commits, and sends them away when it
+    /// stops.
     @Suite(.timeLimit(.minutes(30))) struct PushTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);

@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 
 extension IntegrationTests {
-    /// SIGTERM to a real server that has its hands full.
+    /// Rule 32: SIGTERM to a real server that has its hands full.
     @Suite struct ShutdownTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, body BLOB);

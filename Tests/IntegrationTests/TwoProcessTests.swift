@@ -3,7 +3,7 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Two processes that sync one file, and two that edit it, at the same time.
+    /// Rule 26: two processes that sync one file, and two that edit it, at the same time.
     @Suite struct TwoProcessTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL);

@@ -2,7 +2,7 @@ import Testing
 import TidemarkSimulation
 import TidemarkTestSupport
 
-/// Worlds from seeds, as `tidemark simulate` runs them.
+/// Rule 23: worlds from seeds, as `tidemark simulate` runs them.
 ///
 /// `make simulate` runs longer ones.
 @Suite(.serialized) struct SimulationTests {

@@ -7,7 +7,7 @@ import TidemarkTestSupport
 @testable import Tidemark
 @testable import TidemarkSQLiteStore
 
-/// Reliability case 32: something other than SQLite has changed a device's file.
+/// Case 32: something other than SQLite has changed a device's file.
 @Suite struct DamagedFileTests {
     /// What happens to a file.
     enum Damage: CaseIterable {

@@ -6,7 +6,7 @@ import TidemarkServer
 import TidemarkSQLiteStore
 import TidemarkTestSupport
 
-/// The disk fails while a group is being committed: reliability cases 3, 4 and 6.
+/// Rule 31, cases 3 4 6: the disk fails while a group is being committed.
 @Suite struct GroupFaultTests {
     private static let devices = 5
 

@@ -4,8 +4,8 @@ import Testing
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Every call to a disk fails once, and the power goes at every call: reliability cases 6, 29, 30
-/// and 31, rules 2, 4 and 10.
+/// Cases 6 29 30 31, rules 2 4 10: every call to a disk fails once, and the power goes at every
+/// call.
 @Suite struct StorageFaultTests {
     @Test(arguments: Scenario.all, StorageBench.Side.allCases)
     func `cases 6 and 31: a call to the disk fails, for every call; nothing is lost or doubled`(

@@ -4,7 +4,8 @@ import Testing
 import TidemarkCore
 import TidemarkServer
 
-/// A device that begins need not wait for the file of the very latest rows, on either store.
+/// Rule 36: a device that begins need not wait for the file of the very latest rows, on either
+/// store.
 @Suite struct BeginningTests {
     private static func zone(_ store: Store, behind: Int64, keeping: Int? = nil) async throws -> Zone {
         var limits = Limits.standard

@@ -2,7 +2,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// What was compacted is judged as if it were there: by who set which column, and when.
+/// Rule 24: what was compacted is judged as if it were there: by who set which column, and when.
 @Suite(.serialized) struct CompactedLogTests {
     private static let schema = """
         CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT, done INTEGER);

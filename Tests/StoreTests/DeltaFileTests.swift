@@ -5,7 +5,7 @@ import Testing
 import TidemarkCore
 import TidemarkGzip
 
-/// A delta holds what has changed since a revision, and both stores make the same one.
+/// Rule 36: a delta holds what has changed since a revision, and both stores make the same one.
 @Suite struct DeltaFileTests {
     private static let schema = """
         CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT);

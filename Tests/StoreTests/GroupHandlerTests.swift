@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkTestSupport
 
-/// Several devices' requests in one transaction: each as if it were alone.
+/// Rule 31: several devices' requests in one transaction: each as if it were alone.
 @Suite(.serialized) struct GroupHandlerTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE CHECK (text <> ''));

@@ -3,7 +3,8 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Requests in one group, where their order matters: written together as one after another.
+/// Rule 31: requests in one group, where their order matters: written together as one after
+/// another.
 ///
 /// Where an app has a trigger of its own nothing is written together, so a zone with one that does
 /// nothing says what each change set is told in its turn.

@@ -3,8 +3,8 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// A key that is spelled otherwise than its row is stored names that row all the same, with all
-/// that others did to it.
+/// Rule 1: a key that is spelled otherwise than its row is stored names that row all the same, with
+/// all that others did to it.
 @Suite struct KeySpellingTests {
     private static let schema = """
         CREATE TABLE size (size REAL PRIMARY KEY NOT NULL, note TEXT);

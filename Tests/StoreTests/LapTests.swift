@@ -3,7 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Case 33: a server tells two files with one identity apart by what each has seen last.
+/// Rule 25, case 33: a server tells two files with one identity apart by what each has seen last.
 @Suite(.serialized) struct LapTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);

@@ -4,7 +4,7 @@ import Testing
 import TidemarkCore
 import TidemarkSQLite
 
-/// A change set whose text is kept in pieces is one text again wherever somebody reads it.
+/// Rule 12: a change set whose text is kept in pieces is one text again wherever somebody reads it.
 @Suite(.serialized) struct LongChangeSetTests {
     private static let tables = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);

@@ -5,8 +5,8 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkSQLite
 
-/// A device that says what it has by a tag alone hears what it would hear if it had said all, or
-/// that it has to.
+/// Rule 35: a device that says what it has by a tag alone hears what it would hear if it had said
+/// all, or that it has to.
 @Suite struct NewsTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);

@@ -3,7 +3,8 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Requests that only ask what is new are answered from memory, and that makes no difference.
+/// Rule 35: requests that only ask what is new are answered from memory, and that makes no
+/// difference.
 @Suite struct PullTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);

@@ -3,7 +3,7 @@ import TidemarkCore
 
 @testable import TidemarkServer
 
-/// Who is told what, as a value: without a clock, a socket or a task.
+/// Rule 30: who is told what, as a value: without a clock, a socket or a task.
 @Suite struct AudienceTests {
     private func revision(_ number: Int64, epoch: String = "e", zone: String = "main") -> ZoneRevision {
         ZoneRevision(zone: zone, epoch: epoch, revision: number)

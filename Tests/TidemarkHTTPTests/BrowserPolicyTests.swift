@@ -3,7 +3,7 @@ import TidemarkCore
 
 @testable import TidemarkHTTP
 
-/// Which requests a page of another origin can have sent: the rule alone.
+/// Rule 8: which requests a page of another origin can have sent: the rule alone.
 @Suite struct BrowserPolicyTests {
     private typealias Headers = BrowserPolicy.Headers
     typealias Verdict = BrowserPolicy.Verdict

@@ -5,7 +5,8 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkTestSupport
 
-/// D2: a small change rides in the event, over real HTTP: who listens has nothing left to ask.
+/// Rule 30, D2: a small change rides in the event, over real HTTP: who listens has nothing left to
+/// ask.
 @Suite(.timeLimit(.minutes(30))) struct ChangeEventTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = "INSERT INTO notes VALUES (1, 'first')"

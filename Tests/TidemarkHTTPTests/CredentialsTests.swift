@@ -7,7 +7,7 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkTestSupport
 
-/// What a device shows to be let in, and what becomes of it when it is not.
+/// Rule 33: what a device shows to be let in, and what becomes of it when it is not.
 @Suite(.timeLimit(.minutes(5))) struct CredentialsTests {
     private static let secret = "hunter2.of-the_device~1+/=="
     private static let tag = ZoneTag(revision: 1, hash: "0123456789abcdef")

@@ -8,7 +8,7 @@ import TidemarkTestSupport
 
 @testable import TidemarkHTTP
 
-/// D2: other devices are told of a change, over real HTTP.
+/// Rule 30, D2: other devices are told of a change, over real HTTP.
 @Suite(.timeLimit(.minutes(30))) struct EventsTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 

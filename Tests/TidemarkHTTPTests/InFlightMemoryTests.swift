@@ -7,7 +7,8 @@ import TidemarkGzip
 
 @testable import TidemarkHTTP
 
-/// Memory for requests and answers in flight has one bound, counted by real requests over HTTP.
+/// Rule 21: memory for requests and answers in flight has one bound, counted by real requests over
+/// HTTP.
 @Suite struct InFlightMemoryTests {
     private static let mebibyte = 1 << 20
 

@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// D2: devices that listen sync when others have committed, and never rely on it.
+/// Rule 30, D2: devices that listen sync when others have committed, and never rely on it.
 @Suite(.timeLimit(.minutes(30))) struct LiveTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);

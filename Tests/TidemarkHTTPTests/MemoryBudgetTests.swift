@@ -3,7 +3,7 @@ import TidemarkTestSupport
 
 @testable import TidemarkHTTP
 
-/// Who gets memory for a request or an answer, without any server.
+/// Rule 21: who gets memory for a request or an answer, without any server.
 @Suite struct MemoryBudgetTests {
     private let bounds = MemoryBudget.Bounds(bytesMax: 800, bodyBytesMax: 300, smallBytesMax: 10)
 

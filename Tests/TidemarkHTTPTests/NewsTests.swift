@@ -7,8 +7,8 @@ import TidemarkCore
 import TidemarkGzip
 import TidemarkTestSupport
 
-/// `GET /sync` on real connections: few bytes when nothing is new, one request when something is,
-/// and never a word of peace where a whole request would hear another.
+/// Rule 35: `GET /sync` on real connections: few bytes when nothing is new, one request when
+/// something is, and never a word of peace where a whole request would hear another.
 @Suite(.timeLimit(.minutes(30))) struct NewsTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = """

@@ -5,7 +5,7 @@ import TidemarkServer
 
 @testable import TidemarkHTTP
 
-/// The rest of a snapshot, for who has its beginning.
+/// Rule 34: the rest of a snapshot, for who has its beginning.
 @Suite struct SnapshotRangeTests {
     @Test func `case 59: the rest of a file is answered to who names the file`() async throws {
         try await withServer { server, snapshot in

@@ -8,7 +8,7 @@ import TidemarkTestSupport
 
 @testable import Tidemark
 
-/// A snapshot whose download is cut goes on at the byte.
+/// Rule 34: a snapshot whose download is cut goes on at the byte.
 @Suite struct SnapshotResumeTests {
     private static let content = noise(count: 1 << 20)
     private static let file = gzip(content)

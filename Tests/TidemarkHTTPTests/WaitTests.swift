@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkTestSupport
 
-/// Long polling: a request that waits is held until there is news, and handled once.
+/// Rule 30: long polling: a request that waits is held until there is news, and handled once.
 @Suite(.timeLimit(.minutes(30))) struct WaitTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
     private static let lap = "6f6d3a4e-0000-4000-8000-000000000001"

@@ -9,7 +9,8 @@ import TidemarkTestSupport
 
 @testable import TidemarkHTTP
 
-/// Web pages of other origins against a real server: none reaches the service, on any route.
+/// Rule 8: web pages of other origins against a real server: none reaches the service, on any
+/// route.
 @Suite(.timeLimit(.minutes(5))) struct WebPageTests {
     private static let foreign: [(name: String, value: String)] = [
         ("Origin", "https://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site"),

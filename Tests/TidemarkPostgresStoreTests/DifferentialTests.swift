@@ -6,8 +6,8 @@ import TidemarkPostgresStore
 import TidemarkSimulation
 import TidemarkTestSupport
 
-/// Both stores answer the same requests with the same bytes: what real devices sent to the embedded
-/// store in simulated worlds is sent to PostgreSQL.
+/// Rule 38: both stores answer the same requests with the same bytes: what real devices sent to the
+/// embedded store in simulated worlds is sent to PostgreSQL.
 @Suite(.serialized) struct DifferentialTests {
     @Test(arguments: 1...UInt64(DifferentialTests.worlds))
     func `A9: PostgreSQL answers what the embedded store has answered, byte for byte`(seed: UInt64) async throws {

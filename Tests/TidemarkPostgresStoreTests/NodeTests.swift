@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkServer
 
-/// Nodes hold no state: whatever one of them commits, another one answers from, and tells.
+/// Rule 38: nodes hold no state: whatever one of them commits, another one answers from, and tells.
 @Suite struct NodeTests {
     private static let team = #"{"team":{"create":[-1],"attributes":{"-1":{"name":"Kiel"}}}}"#
 

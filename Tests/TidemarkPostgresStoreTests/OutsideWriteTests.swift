@@ -4,8 +4,8 @@ import Testing
 import TidemarkCore
 import TidemarkPostgresStore
 
-/// Rows that psql, a job or another service writes straight into the tables sync too: in the order
-/// of the commits, one revision a transaction, and never skipped.
+/// Rule 38: rows that psql, a job or another service writes straight into the tables sync too: in
+/// the order of the commits, one revision a transaction, and never skipped.
 @Suite struct OutsideWriteTests {
     @Test func `A9: one transaction of psql over two tables is one revision`() async throws {
         let zone = try await PostgresZone()

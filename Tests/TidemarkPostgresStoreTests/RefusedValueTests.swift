@@ -4,8 +4,8 @@ import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkTestSupport
 
-/// What PostgreSQL refuses, or would keep otherwise than it was sent, is refused for good, with its
-/// place: no outbox waits for it, and no value is cut.
+/// Rule 38: what PostgreSQL refuses, or would keep otherwise than it was sent, is refused for good,
+/// with its place: no outbox waits for it, and no value is cut.
 @Suite struct RefusedValueTests {
     private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-00000000000\(number)" }
 

@@ -9,7 +9,7 @@ import TidemarkSQLite
 import TidemarkServer
 import TidemarkStore
 
-/// Redis makes answers cheaper, and never other ones: F5, rule 3.
+/// Rules 3 35, F5: Redis makes answers cheaper, and never other ones.
 @Suite struct SharedCacheTests {
     /// What may happen to what is in Redis.
     enum Mishap: CaseIterable { case none, flushed, garbled, shuffled, lastGone, full }

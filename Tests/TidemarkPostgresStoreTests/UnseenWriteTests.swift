@@ -5,8 +5,8 @@ import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkTestSupport
 
-/// Tables and rows with which capture, or a device, could not do: named when they are adopted, or
-/// refused where they are written.
+/// Rule 38: tables and rows with which capture, or a device, could not do: named when they are
+/// adopted, or refused where they are written.
 @Suite struct UnseenWriteTests {
     private func adopt(_ sql: String) async throws -> PostgresStore {
         let database = try await TestDatabase()

@@ -4,7 +4,7 @@ import Testing
 import TidemarkCore
 import TidemarkServer
 
-/// The shell around the queue, with a store that does what its test says.
+/// Rule 31: the shell around the queue, with a store that does what its test says.
 @Suite struct GroupCommitterTests {
     private static let limits = Limits.standard
 

@@ -4,7 +4,8 @@ import TidemarkSQLite
 import TidemarkServer
 import TidemarkStore
 
-/// What a node keeps in memory of a zone's latest change sets, and when it does not believe it.
+/// Rule 35: what a node keeps in memory of a zone's latest change sets, and when it does not
+/// believe it.
 @Suite struct RecentChangeSetsTests {
     private static let epoch = "00000000-0000-4000-8000-000000000000"
 

@@ -3,7 +3,8 @@ import Testing
 import TidemarkServer
 import TidemarkStore
 
-/// Which snapshot files stay on a server's disk, for how long, and what a failed build leaves.
+/// Rule 34: which snapshot files stay on a server's disk, for how long, and what a failed build
+/// leaves.
 @Suite struct SnapshotShelfTests {
     private static func file(_ revision: Int64, epoch: String = "e") -> SnapshotFile {
         SnapshotFile(path: "/\(epoch)/\(revision)", byteCount: 1, epoch: epoch, revision: revision, hash: "\(revision)")

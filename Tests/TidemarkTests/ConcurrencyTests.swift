@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// One sync at a time, whoever asks for it, and ids that survive a restart.
+/// Rule 26: one sync at a time, whoever asks for it, and ids that survive a restart.
 @Suite struct ConcurrencyTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 

@@ -5,13 +5,15 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// One cell anywhere, one row, one change set twice: whatever goes wrong behind the triggers' back
-/// is found by the next sync and healed, while other devices and the user go on.
+/// Rule 17: one cell anywhere, one row, one change set twice: whatever goes wrong behind the
+/// triggers' back is found by the next sync and healed, while other devices and the user go on.
 @Suite struct CorruptionTests {
     /// The number of corruptions; the environment can ask for more.
     static let count = Effort.count("TIDEMARK_CORRUPTIONS", short: 100, long: 100)
 
-    @Test func `G10: 100 of 100 random corruptions are found and healed, pending edits kept`() async throws {
+    @Test func `rule 17: 100 of 100 random corruptions are found and healed, pending edits kept`()
+        async throws
+    {
         var random = SeededGenerator(seed: 10)
         let cluster = try Cluster(schema: FingerprintTests.schema, seed: FingerprintTests.seed)
         let anna = try await cluster.device("anna")

@@ -5,8 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A device that is far behind gets a file of the rows that changed instead of all the change sets
-/// that changed them.
+/// Rule 36: a device that is far behind gets a file of the rows that changed instead of all the
+/// change sets that changed them.
 @Suite struct DeltaTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT UNIQUE);

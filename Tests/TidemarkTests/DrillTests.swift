@@ -24,7 +24,8 @@ import TidemarkTestSupport
         case horizon
     }
 
-    @Test(arguments: Disaster.allCases) func `G18, rules 10 and 14: disasters of a kind lose and double nothing`(
+    @Test(arguments: Disaster.allCases)
+    func `rules 10 14: disasters of a kind lose and double nothing`(
         disaster: Disaster
     ) async throws {
         for seed in 1...Self.seeds {

@@ -48,9 +48,9 @@ import TidemarkTestSupport
     ]
 
     @Test(arguments: corruptions)
-    func `G10, rule 17: rows that changed behind the triggers are the server's after the next sync`(corruption: String)
-        async throws
-    {
+    func `rule 17: rows that changed behind the triggers are the server's after the next sync`(
+        corruption: String
+    ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -70,7 +70,9 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `G10, rule 17: an edit of a corrupted record is a conflict, not a silent overwrite`() async throws {
+    @Test func `rule 17: an edit of a corrupted record is a conflict, not a silent overwrite`()
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()

@@ -5,7 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// What a device begins with where the server's file may be somewhat old, and where it ends.
+/// Rule 36: what a device begins with where the server's file may be somewhat old, and where it
+/// ends.
 @Suite struct FirstSyncTests {
     private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
     private static let all = "SELECT group_concat(text, ' ') FROM (SELECT text FROM note ORDER BY id)"

@@ -2,7 +2,7 @@ import Testing
 import Tidemark
 import TidemarkTestSupport
 
-/// Many devices of different people on one dataset of a dozen related tables.
+/// Rule 23: many devices of different people on one dataset of a dozen related tables.
 @Suite struct FleetTests {
     /// Names of tables, each with the tables that it refers to.
     private static let tables: [(name: String, parents: [String])] = [

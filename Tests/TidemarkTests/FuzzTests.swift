@@ -5,8 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Devices that do random things to the same few records, over a network that loses and doubles
-/// messages, while other programs write into the server's file.
+/// Rule 23: devices that do random things to the same few records, over a network that loses and
+/// doubles messages, while other programs write into the server's file.
 ///
 /// In the end all is equal, whatever happened. Far more is simulated by `SimulationTests`; here are
 /// real files, real connections and the asynchronous shell.

@@ -5,7 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Case 60: the server keeps only so many revisions, and a device has been away for longer.
+/// Rule 24, case 60: the server keeps only so many revisions, and a device has been away for
+/// longer.
 @Suite struct HorizonTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER, stars INTEGER);

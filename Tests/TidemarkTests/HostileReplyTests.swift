@@ -4,8 +4,9 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A broken or hostile server, or something between that changes what it says: the device refuses
-/// with a typed error, loses neither outbox nor rows, and the next honest answer goes through.
+/// Rule 29: a broken or hostile server, or something between that changes what it says: the device
+/// refuses with a typed error, loses neither outbox nor rows, and the next honest answer goes
+/// through.
 @Suite struct HostileReplyTests {
     /// A good answer with something exchanged.
     struct Reply: Sendable, CustomTestStringConvertible {

@@ -5,8 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Case 33: a device's file was copied, or came back from a backup, so that two lives go by one
-/// identity.
+/// Rule 25, case 33: a device's file was copied, or came back from a backup, so that two lives go
+/// by one identity.
 ///
 /// They are told apart; nothing is lost, and nothing is done twice.
 @Suite struct IdentityTests {

@@ -5,8 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// What other programs wrote between two syncs: one change set, unless somebody looks in between or
-/// declares that it is independent.
+/// Rule 11: what other programs wrote between two syncs: one change set, unless somebody looks in
+/// between or declares that it is independent.
 @Suite struct IndependentEditTests {
     private static let schema = """
         CREATE TABLE note (id INTEGER PRIMARY KEY, v TEXT, label TEXT UNIQUE,

@@ -18,8 +18,8 @@ private final class Wall: Sendable {
 private let noon: Int64 = 1_795_000_000_000
 private let day: Int64 = 86_400_000
 
-/// `latest`: who wrote last by the hybrid clocks prevails, column by column; and case 47, clocks
-/// that are wrong.
+/// Rule 27, case 47: under `latest` the last writer by the hybrid clocks prevails, column by
+/// column, also when clocks are wrong.
 @Suite struct LatestTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER NOT NULL DEFAULT 0)

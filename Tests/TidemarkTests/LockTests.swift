@@ -6,7 +6,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Case 41: two processes sync one file at the same moment.
+/// Rule 26, case 41: two processes sync one file at the same moment.
 ///
 /// A row in the file says who is at it, so that the other does not do the same work again.
 @Suite struct LockTests {

@@ -4,7 +4,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A frozen text that is kept in pieces is sent as one, byte for byte, and leaves no piece behind.
+/// Rule 12: a frozen text that is kept in pieces is sent as one, byte for byte, and leaves no piece
+/// behind.
 @Suite struct LongChangeSetTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);

@@ -4,8 +4,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// `lastWriter` and `latest` between real devices: one value stands, the other is kept and can be
-/// restored.
+/// Rule 27: `lastWriter` and `latest` between real devices: one value stands, the other is kept and
+/// can be restored.
 @Suite struct PolicyTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER NOT NULL DEFAULT 0,

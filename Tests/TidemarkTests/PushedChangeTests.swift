@@ -5,7 +5,7 @@ import TidemarkTestSupport
 
 @testable import Tidemark
 
-/// D2: what a device makes of a change that the server has told unasked.
+/// Rule 30, D2: what a device makes of a change that the server has told unasked.
 @Suite(.timeLimit(.minutes(30))) struct PushedChangeTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = "INSERT INTO notes VALUES (1, 'first'), (2, 'second')"

@@ -4,7 +4,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A good answer with a few bytes, values or members exchanged at random, again and again.
+/// Rule 29: a good answer with a few bytes, values or members exchanged at random, again and again.
 @Suite struct ReplyFuzzTests {
     /// The number of spoilt answers; the environment can ask for more.
     static let count = Effort.count("TIDEMARK_REPLIES", short: 2_000, long: 20_000)

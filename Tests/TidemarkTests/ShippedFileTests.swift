@@ -4,7 +4,8 @@ import Testing
 import Tidemark
 import TidemarkTestSupport
 
-/// A file that an app brings along: the rows of a revision, and nobody's until it is opened.
+/// Rule 37: a file that an app brings along: the rows of a revision, and nobody's until it is
+/// opened.
 @Suite struct ShippedFileTests {
     private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = "INSERT INTO note (text) VALUES ('milk'), ('bread')"

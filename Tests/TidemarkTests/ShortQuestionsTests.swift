@@ -6,7 +6,7 @@ import TidemarkTestSupport
 
 @testable import Tidemark
 
-/// When a device asks in a few words, and what it does when that is not understood.
+/// Rule 35: when a device asks in a few words, and what it does when that is not understood.
 @Suite struct ShortQuestionsTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 

@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkSQLiteStore
 import TidemarkTestSupport
 
-/// A server, or a proxy before it, takes smaller requests than the device writes.
+/// Rule 11: a server, or a proxy before it, takes smaller requests than the device writes.
 @Suite struct TooLargeTests {
     @Test func `rule 11 and 21: what is too large together goes in parts, and too large alone is parked`() async throws
     {

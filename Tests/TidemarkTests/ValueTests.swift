@@ -3,7 +3,7 @@ import Testing
 import Tidemark
 import TidemarkTestSupport
 
-/// Values are the same on every device, byte for byte and type for type.
+/// Rule 23: values are the same on every device, byte for byte and type for type.
 @Suite struct ValueTests {
     /// SQL that makes a value which a careless sync would change.
     private static let nasty = [

@@ -15,35 +15,6 @@ func unexplainedCodes(in source: String, page: String) -> [Finding] {
     return missing + dead
 }
 
-/// Reports tests that a page of promises names and that do not exist.
-///
-/// A promise names its proof in the form `[Suite](file): ` and then names in back quotes; the names
-/// are searched in that file.
-func missingProofs(_ path: String, _ text: String, source: (String) -> String?) -> [Finding] {
-    let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-    var findings: [Finding] = []
-    var proof: (file: String, text: String)?
-    for (index, line) in lines.enumerated() {
-        if let link = line.firstMatch(of: /^- \[\w+\]\((\.\.\/Tests\/[^)]+)\)/) {
-            let file = String(link.output.1.dropFirst(3))
-            proof = source(file).map { (file, $0) }
-        } else if !line.hasPrefix("  ") {
-            proof = nil
-        }
-        guard let proof else { continue }
-        for name in line.matches(of: /`([^`]+ [^`]+)`/).map({ String($0.output.1) })
-        where !isCommand(name) && !proof.text.contains("`\(name)`") {
-            findings.append(Finding(path, index + 1, "\(proof.file) has no test `\(name)`"))
-        }
-    }
-    return findings
-}
-
-/// Whether something in back quotes is a command rather than the name of a test.
-private func isCommand(_ text: String) -> Bool {
-    text.contains(" -") || ["make ", "swift ", "tidemark "].contains { text.hasPrefix($0) }
-}
-
 /// Reports metrics that the page for operators does not explain.
 func unexplainedMetrics(in source: String, page: String) -> [Finding] {
     source.matches(of: /"(tidemark_[a-z_]+)"/).map { String($0.output.1) }.filter {

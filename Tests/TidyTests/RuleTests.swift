@@ -161,26 +161,47 @@ import Testing
         #expect(unexplainedCodes(in: source, page: "### a\n### b\n").isEmpty)
     }
 
-    @Test func `a test that the guarantees name and nobody wrote is reported`() {
-        let page = """
-            # Promises
-            - [ATests](../Tests/ATests.swift): `one that is there`,
-              `one that is not`
-            """
-        let found = missingProofs("Docs/P.md", page) {
-            $0 == "Tests/ATests.swift" ? "@Test func `one that is there`() {}" : nil
-        }
-        #expect(found.map(\.line) == [3])
+    @Test func `a test carries the codes before its colon, and no others`() {
+        #expect(codes(of: "A7, rule 2: one record, A8") == ["A7", "rule 2"])
+        #expect(
+            codes(of: "Rules 6 7 and 10, cases 20 21: cut")
+                == ["rule 6", "rule 7", "rule 10", "case 20", "case 21"]
+        )
+        #expect(codes(of: "the rule 3 of A6: none").isEmpty)
+        #expect(codes(of: "A6 without a colon").isEmpty)
+        #expect(codes(of: "3: a number alone").isEmpty)
     }
 
-    @Test func `a promise that no test names is reported`() {
-        let tests = [
-            "/// Catch-up in one answer (A1).\n@Test func `A2: a curl works`() { }",
-            "@Test(\"A3\") func a() { }\n// MISSION: B3, B5\nfunc b() { }\n// A5, in passing",
-            "/// A6 without a test\nstruct A { }",
-        ]
-        let rows = ["A1", "A2", "A3", "A5", "A6", "B3", "B5", "B"]
-        let missing = rows.filter { row in !unprovenRows([row], in: tests.map(SwiftText.init)).isEmpty }
-        #expect(missing == ["A5", "A6", "B"])
+    @Test func `the codes of names and of suites' comments are read, and of nothing else`() {
+        let text = SwiftText(
+            """
+            /// Cases 7 and 63: the server's file
+            /// is gone.
+            ///
+            /// B3: in passing
+            @Suite struct ATests {
+                /// A5: in passing
+                @Test func `A2: a curl works`() { f("func `A4: quoted`()") }
+                @Test(arguments: [1])
+                func
+                    `rule 3: a retry`(n: Int) {}
+                func a() {}
+            }
+            """
+        )
+        let found = codes(in: "Tests/ATests.swift", text)
+        #expect(found.map(\.name) == ["A2", "rule 3", "case 7", "case 63"])
+        #expect(found.map(\.line) == [7, 9, 1, 1])
+    }
+
+    @Test func `a code without an explanation, or without a test, is reported`() {
+        let page = "# P\n### 1. One\n### 3. Three\n| A6 | use |\n| case 7 | failure |\n| A7 |\n"
+        let explained = explainedCodes(in: "P.md", page)
+        #expect(explained.map(\.name) == ["rule 1", "rule 3", "A6", "case 7"])
+        #expect(lines(misnumberedPromises(explained)) == [3])
+        let tests = ["rule 1", "A6", "A9"].map { Code(name: $0, path: "T.swift", line: 9) }
+        let found = unprovenCodes(explained, in: tests)
+        #expect(found.map(\.path) == ["T.swift", "P.md", "P.md"])
+        #expect(lines(found) == [9, 3, 5])
     }
 }

@@ -5,7 +5,7 @@ import TidemarkCore
 struct PlantedCase: Sendable {
     /// What the code does wrong, in words.
     let bug: PlantedBug
-    /// The rule of `Docs/GUARANTEES.md` that it breaks, 1 to 22.
+    /// The rule of `Docs/GUARANTEES.md` that it breaks.
     let rule: Int
     /// The group of failures that it belongs to: A server, B network and protocol, C a device's
     /// crash, queue and identity, D apply, schema and snapshots, E hostile input.
