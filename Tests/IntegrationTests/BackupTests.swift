@@ -3,7 +3,7 @@ import Testing
 import Tidemark
 
 extension IntegrationTests {
-    /// `tidemark backup`, and what is put back from it.
+    /// Rule 4: `tidemark backup`, and what is put back from it.
     @Suite struct BackupTests {
         private static let schema = """
             CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);

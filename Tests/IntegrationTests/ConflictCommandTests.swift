@@ -2,7 +2,8 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// `tidemark device conflicts` and `resolve`, as a person with a large conflict sees them.
+    /// Rule 11: `tidemark device conflicts` and `resolve`, as a person with a large conflict sees
+    /// them.
     @Suite struct ConflictCommandTests {
         private static let edits = 2_000
 

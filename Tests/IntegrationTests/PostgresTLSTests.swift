@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// PostgreSQL behind TLS: libpq's own rules decide whom a node trusts.
+    /// Rule 38: PostgreSQL behind TLS: libpq's own rules decide whom a node trusts.
     @Suite struct PostgresTLSTests {
         @Test func `a node trusts one certificate of PostgreSQL and no other, and prints no secret`() async throws {
             let yard = try await TLSYard()

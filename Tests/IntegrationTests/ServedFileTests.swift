@@ -3,7 +3,7 @@ import Testing
 import Tidemark
 
 extension IntegrationTests {
-    /// The file that a real server serves, as its operator handles it.
+    /// Rule 4: the file that a real server serves, as its operator handles it.
     @Suite struct ServedFileTests {
         private static let schema = """
             CREATE TABLE team (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL);

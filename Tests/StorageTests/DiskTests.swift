@@ -2,7 +2,7 @@ import GRDB
 import Testing
 import TidemarkTestSupport
 
-/// The disk in memory with nothing but SQLite on it: it breaks what a disk breaks, no more.
+/// Rule 4: the disk in memory with nothing but SQLite on it: it breaks what a disk breaks, no more.
 @Suite struct DiskTests {
     /// How SQLite keeps its promises on a disk.
     enum Mode: String, CaseIterable { case wal, delete, truncate, persist }

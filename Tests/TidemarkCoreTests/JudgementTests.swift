@@ -1,7 +1,7 @@
 import Testing
 import TidemarkCore
 
-/// Rule 1 as a table of values: nobody overwrites what they have not seen.
+/// Rule 1: nobody overwrites what they have not seen, as a table of values.
 @Suite struct JudgementTests {
     /// What happened on the server since the base, in the order of the table's rows.
     private static let histories: [String: (unseen: [UnseenChange], exists: Bool)] = [

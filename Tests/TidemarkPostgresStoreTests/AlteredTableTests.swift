@@ -6,8 +6,8 @@ import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkTestSupport
 
-/// Tables of a served database are altered by psql while devices sync: nodes follow, old apps go
-/// on, and nobody erases what they do not know.
+/// Rule 38: tables of a served database are altered by psql while devices sync: nodes follow, old
+/// apps go on, and nobody erases what they do not know.
 @Suite(.serialized) struct AlteredTableTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);

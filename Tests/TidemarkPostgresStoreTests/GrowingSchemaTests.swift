@@ -6,7 +6,7 @@ import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkTestSupport
 
-/// A node is started with a schema that has more than the database.
+/// Rule 38: a node is started with a schema that has more than the database.
 @Suite(.serialized) struct GrowingSchemaTests {
     private static let first = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL);

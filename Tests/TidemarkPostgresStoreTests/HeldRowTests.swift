@@ -4,7 +4,7 @@ import Testing
 import TidemarkCore
 import TidemarkPostgresStore
 
-/// Rows that a forgotten transaction in psql holds.
+/// Rule 38: rows that a forgotten transaction in psql holds.
 @Suite struct HeldRowTests {
     private static func rename(_ team: Int, _ name: String) -> [UInt8] {
         Array(

@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkPostgresStore
 import TidemarkTestSupport
 
-/// New records whose keys PostgreSQL spells in another way than the device that made them.
+/// Rule 38: new records whose keys PostgreSQL spells in another way than the device that made them.
 @Suite struct RespelledKeyTests {
     private static let id = "6f6d3a4e-0000-4000-8000-00000000000a"
 

@@ -1,7 +1,7 @@
 import Testing
 import TidemarkServer
 
-/// Who is committed together: in order of arrival, within bounds, one group at a time.
+/// Rule 31: who is committed together: in order of arrival, within bounds, one group at a time.
 @Suite struct GroupQueueTests {
     private static func queue(_ bytes: [Int], entriesMax: Int = 64) -> GroupQueue<Int> {
         var queue = GroupQueue<Int>(bounds: .init(entriesMax: entriesMax, bytesMax: 100))

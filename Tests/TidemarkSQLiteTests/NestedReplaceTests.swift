@@ -5,8 +5,8 @@ import TidemarkTestSupport
 
 @testable import TidemarkSQLite
 
-/// A `REPLACE` whose evicted row takes other rows along: writes of the same table run between the
-/// moment when a row is noted and the one when it turns out to be gone.
+/// Rule 2: a `REPLACE` whose evicted row takes other rows along: writes of the same table run
+/// between the moment when a row is noted and the one when it turns out to be gone.
 @Suite struct NestedReplaceTests {
     private func file(_ tables: String, rows: String, recursive: Bool = false) throws -> CapturedFile {
         try CapturedFile(tables, rows: rows) { db in

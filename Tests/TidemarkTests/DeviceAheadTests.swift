@@ -6,8 +6,8 @@ import TidemarkCore
 import TidemarkSQLiteStore
 import TidemarkTestSupport
 
-/// An app was updated before its server: what the server does not know yet stays, and goes out
-/// later.
+/// Rule 10: an app was updated before its server: what the server does not know yet stays, and goes
+/// out later.
 @Suite struct DeviceAheadTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);

@@ -6,8 +6,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// What a device does with all rows of a large table, in a number of steps of SQLite's virtual
-/// machine that is linear in the rows.
+/// Rule 10: what a device does with all rows of a large table, in a number of steps of SQLite's
+/// virtual machine that is linear in the rows.
 ///
 /// Quadratic, each would take thousands of times as many: it ends when the budget is spent.
 @Suite struct LargeTableTests {

@@ -3,7 +3,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Decisions about a part of a refused change set, and what a conflict tells beforehand.
+/// Rule 11: decisions about a part of a refused change set, and what a conflict tells beforehand.
 @Suite struct ResolvePartTests {
     private static let schema = """
         CREATE TABLE clubs (id INTEGER PRIMARY KEY, name TEXT);

@@ -6,7 +6,7 @@ import TidemarkCore
 import TidemarkSQLiteStore
 import TidemarkTestSupport
 
-/// The server's tables have grown; apps of an older version go on syncing.
+/// Rule 10: the server's tables have grown; apps of an older version go on syncing.
 @Suite struct ServerAheadTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
