@@ -195,7 +195,7 @@ import Testing
     }
 
     @Test func `a code without an explanation, or without a test, is reported`() {
-        let page = "# P\n### 1. One\n### 3. Three\n| A6 | use |\n| case 7 | failure |\n| A7 |\n"
+        let page = "# P\n### 1. One\n### 3. Three\n| A6 | use |\n| case 7 | failure |\n| Abc |\n"
         let explained = explainedCodes(in: "P.md", page)
         #expect(explained.map(\.name) == ["rule 1", "rule 3", "A6", "case 7"])
         #expect(lines(misnumberedPromises(explained)) == [3])
