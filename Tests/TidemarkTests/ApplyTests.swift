@@ -79,7 +79,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [1, 2, 3])
-    func `D5: after two answers that cannot be applied, the rows come anew and the outbox is kept`(spoiltCount: Int)
+    func `A12: after two answers that cannot be applied, the rows come anew and the outbox is kept`(spoiltCount: Int)
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)

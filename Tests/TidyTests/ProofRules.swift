@@ -94,9 +94,7 @@ private func quotedName(after offset: Int, in text: SwiftText) -> String {
 /// The first line of the doc comment that ends above a line; that line itself if there is none.
 private func firstCommentLine(above number: Int, in text: SwiftText) -> Int {
     var first = number
-    while text.line(first - 1, of: text.comments).drop(while: { $0 == " " }).hasPrefix("///") {
-        first -= 1
-    }
+    while text.line(first - 1, of: text.comments).drop(while: { $0 == " " }).hasPrefix("///") { first -= 1 }
     return first
 }
 

@@ -69,9 +69,7 @@ import Testing
         }
         #expect(explained.contains { $0.name == "rule 1" })
         #expect(explained.contains { $0.name == "A1" })
-        let tests = swift.filter {
-            $0.path.hasPrefix("Tests/") && !$0.path.hasPrefix("Tests/TidyTests/")
-        }
+        let tests = swift.filter { $0.path.hasPrefix("Tests/") && !$0.path.hasPrefix("Tests/TidyTests/") }
         report(misnumberedPromises(explained))
         report(unprovenCodes(explained, in: tests.flatMap { codes(in: $0.path, $0.text) }))
     }
