@@ -25,6 +25,7 @@ struct Tool: Sendable {
     static let chromium = Tool("chromium", "chromium-browser", "google-chrome", "Google Chrome", "Chromium")
     static let nginx = Tool("nginx")
     static let caddy = Tool("caddy")
+    static let python = Tool("python3")
 }
 
 /// A port on which nobody listens just now, below those that the system gives to connections.
