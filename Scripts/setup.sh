@@ -79,6 +79,7 @@ check_linux_tests() {
     want chromium "the pages that tests open" chromium chromium-browser google-chrome
     want nginx "the proxy of Docs/PROXY.md" nginx /usr/sbin/nginx
     want caddy "the other proxy of Docs/PROXY.md" caddy
+    want python3 "the client of Docs/PROTOCOL.md" python3
 }
 
 # want PACKAGE REASON COMMAND...: installs the package, if it can, when none of the commands is there.
