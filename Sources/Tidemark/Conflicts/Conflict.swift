@@ -3,14 +3,16 @@ import GRDB
 import TidemarkCore
 import TidemarkSQLite
 
-/// A refused change set, parked until somebody decides what becomes of it; or values that another
-/// change set overruled, kept until somebody restores or dismisses them.
+/// A refused change set, or values that another change set overruled.
+///
+/// The device keeps a refused change set until the user or the app resolves it, and overruled values
+/// until the user or the app restores or dismisses them.
 public struct Conflict: Hashable, Sendable, Codable {
-    /// Whether something has to be decided.
+    /// Whether the entry needs a decision.
     public enum Kind: String, Hashable, Sendable, Codable {
-        /// The change set was refused: nothing of it stands on the server.
+        /// The server refused the change set and applied nothing of it.
         case refused
-        /// The change set stands, but by the policy of some columns other values do.
+        /// The server applied the change set, but kept other values in some columns by their policy.
         case overruled
     }
 
@@ -20,7 +22,7 @@ public struct Conflict: Hashable, Sendable, Codable {
         public let table: String
         /// The record's key in canonical JSON; nil when it is about more than one record.
         public let key: String?
-        /// The columns where the two sides meet; empty when it is about the whole record.
+        /// The conflicting columns; empty when the reason is about the whole record.
         public let columns: [String]
         /// The rule, for instance `changed` or `unique`.
         public let rule: String
@@ -28,22 +30,21 @@ public struct Conflict: Hashable, Sendable, Codable {
         public let message: String
     }
 
-    /// One record of the change set, three times.
+    /// One record of the change set in three versions: base, mine and theirs.
     ///
-    /// Images are JSON objects of columns.
+    /// Each version is a JSON object of columns.
     public struct Record: Hashable, Sendable, Codable {
         /// The table.
         public let table: String
         /// The key in canonical JSON.
         public let key: String
-        /// What the change set does: `create`, `update` or `delete`; `unchanged` for a record of
-        /// somebody else's that stands in its way.
+        /// The operation: `create`, `update` or `delete`; `unchanged` for another's record that blocks it.
         public let operation: String
-        /// The record as the server had confirmed it when it was edited; nil: it was not there.
+        /// The record as the server last confirmed it before the edit; nil if it did not exist.
         public let base: String?
         /// The columns that the change set sets; nil for a deletion.
         public let mine: String?
-        /// The record as the server has it; nil: it is not there.
+        /// The server's record; nil if the server has none.
         public let theirs: String?
     }
 
@@ -51,17 +52,17 @@ public struct Conflict: Hashable, Sendable, Codable {
     public let number: Int
     /// What kind of entry it is.
     public let kind: Kind
-    /// The change set's id; of values that somebody else overruled later, a random one.
+    /// The change set's id; a random id for values that another change set overruled later.
     public let id: String
-    /// When it was parked, ISO 8601.
+    /// When the device parked it, ISO 8601.
     public let parked: String
-    /// Why.
+    /// The reasons for the refusal or the overruling.
     public let reasons: [Reason]
     /// Its records.
     public let records: [Record]
-    /// The ids of the parked conflicts that this one builds on: they are resolved first.
+    /// The ids of the parked conflicts that this one depends on; they must be resolved first.
     public let after: [String]
-    /// Where a record was not deleted because others refer to it: those that do so now.
+    /// The records that now refer to a record whose deletion they prevented.
     public internal(set) var referrers: [Referrers] = []
 
     /// Reads the parked conflicts, oldest first.
@@ -139,7 +140,7 @@ public struct Conflict: Hashable, Sendable, Codable {
 }
 
 extension Conflict.Reason {
-    /// The reason as it travels in `reasons` of an answer.
+    /// The reason as JSON, in the form of a response's `reasons`.
     var json: String {
         let quote = ChangeSetJSON.quote
         let key = key.map { "\"key\":\($0)," } ?? ""
@@ -148,7 +149,7 @@ extension Conflict.Reason {
             + "\"rule\":\(quote(rule)),\"message\":\(quote(message))}"
     }
 
-    /// The reason of new records that are not there although their change set was accepted.
+    /// The reason for new records that the server lacks although it accepted their change set.
     static let missing = Self(
         table: "",
         key: nil,
@@ -157,7 +158,7 @@ extension Conflict.Reason {
         message: "The server accepted the change set, but does not have these new records."
     )
 
-    /// The reason of a change set that was parked along with the one that it depends on.
+    /// The reason for parking a change set together with the one that it depends on.
     static let predecessor = Self(
         table: "",
         key: nil,

@@ -3,49 +3,46 @@ import GRDB
 package import TidemarkCore
 import TidemarkSQLite
 
-/// The device's core: outbox to request, answer to tables.
+/// The device's synchronous core: builds requests from the outbox and applies responses to the tables.
 ///
-/// Synchronous; each function is one transaction, or runs in the caller's. Time, randomness and the
-/// network come as arguments.
+/// Each function runs one transaction, or runs in the caller's. Time, randomness and the server's
+/// responses are arguments.
 ///
 /// The round:
 ///
-/// 1. ``prepareRequest``: what was captured becomes change sets, frozen, and the request's text.
-/// 2. The shell carries it to the server and brings the answer, however long that takes. Edits go
-///    on meanwhile.
-/// 3. ``apply``: the answer goes into the tables, the outbox and the revision, all in one
-///    transaction.
+/// 1. ``prepareRequest`` drains captured changes into change sets, freezes them and builds the request.
+/// 2. The shell sends the request and waits for the response. The app can edit meanwhile.
+/// 3. ``apply`` writes the response to the tables, the outbox and the revision in one transaction.
 package struct DeviceCore: Sendable {
     let limits: Limits
 
-    /// What a round sends.
+    /// A request of a round, with the state needed to apply its response.
     package struct Outgoing: Sendable {
         /// The zone.
         package let zone: String
-        /// The request, JSON; empty once it was carried.
+        /// The request as JSON; empty after the shell has sent it.
         package private(set) var body: [UInt8]
-        /// The same question in a few bytes, when it may be asked so.
+        /// The conditional GET that replaces the request; nil if the device must send the whole request.
         package var short: Short?
-        /// The answer, if the server has told it before it was asked.
+        /// The response, if the server pushed it before the request.
         package var told: [UInt8]?
-        /// The revision that the file was at: an answer to another state is not applied.
+        /// The file's revision when the request was built; a response for another revision is not applied.
         package let revision: Int64
-        /// The ids of the change sets in it.
+        /// The ids of the change sets in the request.
         package let changeSets: [String]
-        /// Whether the new ids alone will do for an answer to these.
+        /// Whether the server may answer these change sets with the new ids alone.
         let takesIds: Bool
-        /// Which of the device's exchanges it is.
+        /// The exchange that the request belongs to.
         let exchange: Exchange
-        /// Whether the server itself has once said that the rows of this revision have the
-        /// fingerprint that is sent.
+        /// Whether the server has confirmed the sent fingerprint for the rows of this revision.
         let isConfirmed: Bool
 
-        /// Whether the question goes to the server, and in a few bytes.
+        /// Whether the shell sends a conditional GET.
         var asksShort: Bool { short != nil && told == nil }
-        /// Whether nothing was written to ask.
+        /// Whether the request is a conditional GET or already has its response.
         var isSettled: Bool { short != nil || told != nil }
 
-        /// The same without its text, which may be large and is of no use once it was carried.
+        /// A copy without the body, which may be large and is not needed after sending.
         var carried: Outgoing {
             var carried = self
             carried.body = []
@@ -53,16 +50,16 @@ package struct DeviceCore: Sendable {
         }
     }
 
-    /// What a settled device asks with instead of a whole request.
+    /// The conditional GET that a settled device sends instead of a whole request.
     package struct Short: Hashable, Sendable {
-        /// Who asks.
+        /// The device's id.
         package let device: String
-        /// What the device has.
+        /// The tag of the device's rows.
         package let tag: ZoneTag
-        /// The answer that "nothing is new" stands for, JSON.
+        /// The JSON response that "not modified" stands for.
         package let nothingNew: [UInt8]
 
-        /// Makes a short question.
+        /// Makes a conditional GET.
         package init(device: String, tag: ZoneTag, nothingNew: [UInt8]) {
             self.device = device
             self.tag = tag
@@ -70,16 +67,16 @@ package struct DeviceCore: Sendable {
         }
     }
 
-    /// Which exchange with the server a request is, and so when its answer is of use.
+    /// The kind of exchange, which decides how long its response stays valid.
     enum Exchange: Hashable, Sendable {
-        /// One of its own: until another's answer was taken in.
+        /// A numbered exchange: valid until the device applies another exchange's response.
         case lap(String)
-        /// One of a settled device, which asks what is new: until the device sends something.
+        /// A settled device's request for news: valid until the device sends something.
         case settled(Laps)
         /// A question about another history.
         case question
 
-        /// Whether the file is still in the exchange.
+        /// Returns whether the file is still in the exchange.
         func isOpen(_ laps: Laps) -> Bool {
             switch self {
             case .lap(let lap): laps.isOpen(lap)
@@ -89,10 +86,10 @@ package struct DeviceCore: Sendable {
         }
     }
 
-    /// Drains what was captured and writes the request.
+    /// Drains captured changes and builds the request.
     ///
-    /// `boundaries` are the numbers of captured changes at which transactions of the app are known
-    /// to have ended. `changeSetsMax` is 0 while an answer had `more`, for the rest comes first.
+    /// `boundaries` are the numbers of captured changes at which transactions of the app ended.
+    /// `changeSetsMax` is 0 while a response had `more`, because the device fetches the rest first.
     /// Without `checksRows` the request carries no fingerprint: the rows are known to differ.
     func prepareRequest(
         _ db: Database,
@@ -118,7 +115,7 @@ package struct DeviceCore: Sendable {
             freezesMore: laps.hasRoom
         )
         let sets = outgoing.ids
-        // Without a comparison of the rows, only the lap tells that a server has forgotten.
+        // Without a fingerprint, only the lap reveals that the server lost changes.
         let isSettled = try sets.isEmpty && laps.isSettled && fingerprint != nil && !hasFrozen(db)
         let exchange: Exchange
         let member: String
@@ -130,7 +127,7 @@ package struct DeviceCore: Sendable {
             exchange = .lap(lap.next)
             member = #""lap":\#(lap.json),"#
         }
-        // Only rows that add up can be confirmed without being seen.
+        // The device can confirm rows that it has not received only by their fingerprint.
         let takesIds = takesIds && isConfirmed && !sets.isEmpty
         let head =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
@@ -139,7 +136,7 @@ package struct DeviceCore: Sendable {
             + (takesDelta && isConfirmed ? #""delta":true,"# : "") + (takesIds ? #""echo":"ids","# : "")
             + (sets.isEmpty ? "" : #""related":\#(limits.relatedRecordsWanted),"#)
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
-        // There may be many megabytes of change sets, which stay where they are.
+        // Insert the head instead of copying the change sets, which can be many megabytes.
         outgoing.text.insert(contentsOf: (head + #""changeSets":["#).utf8, at: 0)
         outgoing.text += "]}".utf8
         return Outgoing(
@@ -165,7 +162,7 @@ package struct DeviceCore: Sendable {
         return epoch
     }
 
-    /// What a delta may begin from; nil when only all rows will do.
+    /// Returns the base of a delta snapshot; nil if the device needs a full snapshot.
     func deltaBase(_ db: Database) throws -> DeltaBase? {
         let file = try DeviceFile(db)
         if file.epoch == nil { return .nothing }
@@ -175,8 +172,9 @@ package struct DeviceCore: Sendable {
         return DeltaBase(epoch: epoch, revision: file.revision, schema: schema)
     }
 
-    /// What a settled device says in a few bytes: all that it would say in a whole request but
-    /// which notes it has, for a server that still keeps one asks for that.
+    /// Builds the conditional GET for a device with nothing to send.
+    ///
+    /// It omits the overruled-value cursor; a server that still has such notes asks for the whole request.
     private func short(_ file: DeviceFile, _ epoch: String, _ fingerprint: Fingerprint?) -> Short? {
         guard let schema = file.tables.servedHash, let fingerprint else { return nil }
         let nothingNew =
@@ -186,15 +184,14 @@ package struct DeviceCore: Sendable {
         return Short(device: file.device, tag: tag, nothingNew: Array(nothingNew.utf8))
     }
 
-    /// Whether a change set was sent whose answer is still to come.
+    /// Returns whether the outbox holds a frozen change set that the server has not acknowledged.
     func hasFrozen(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)")
         ) ?? false
     }
 
-    /// Writes the question that comes before a snapshot: which of this device's change sets the
-    /// server knows.
+    /// Builds the request that precedes a snapshot: it asks which of this device's change sets the server knows.
     func prepareQuestion(_ db: Database) throws -> Outgoing {
         let file = try DeviceFile(db)
         let waiting = try String.fetchAll(
@@ -225,9 +222,9 @@ package struct DeviceCore: Sendable {
 }
 
 extension DeviceCore {
-    /// Takes an answer in, in a transaction of its own, which `finally` ends.
+    /// Applies a response in a transaction of its own and calls `finally` last in it.
     ///
-    /// The caller is outside one.
+    /// The caller must not be in a transaction.
     func apply(
         _ answer: [UInt8],
         to outgoing: Outgoing,
@@ -272,10 +269,10 @@ extension DeviceCore {
         return applied
     }
 
-    /// Takes the zone's schema in, in a transaction of its own.
+    /// Adopts the zone's schema in a transaction of its own.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the answer is none, or when the file's tables
-    ///   and the zone's cannot sync; what is waiting stays.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the response is no schema, or when the file's
+    ///   tables and the zone's cannot sync; the outbox is kept.
     static func take(
         schema answer: [UInt8],
         in db: Database,
@@ -300,7 +297,7 @@ extension DeviceCore {
         }
     }
 
-    /// Makes change sets of what was captured, and no request.
+    /// Drains captured changes into change sets without building a request.
     static func drain(_ db: Database, boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
         let file = try DeviceFile(db)
         try EngineConnection.prepare(db, schema: file.schema)
@@ -310,8 +307,9 @@ extension DeviceCore {
         }
     }
 
-    /// Parks the change set that an error is about, takes its effects out of the tables, and lets
-    /// the others go on.
+    /// Parks the change set that caused an error.
+    ///
+    /// It removes the change set's effects from the tables and replays the other pending changes.
     static func park(
         _ error: TidemarkError,
         in db: Database,

@@ -5,7 +5,7 @@ import TidemarkSQLite
 
 /// Keeps a SQLite file in sync with a server.
 ///
-/// The one object that an app makes.
+/// The only object that an app must create.
 ///
 /// The app goes on using its GRDB database with ordinary SQL, records and observations; triggers
 /// in the file capture what it, or any other program, writes. The engine carries change sets to
@@ -23,18 +23,18 @@ import TidemarkSQLite
 /// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()``
 /// share it.
 public actor SyncEngine {
-    /// What an engine takes from the world.
+    /// The clock, randomness and process checks that an engine uses.
     ///
-    /// Tests give it a clock and randomness of their own.
+    /// Tests pass a clock and randomness of their own.
     public struct Environment: Sendable {
-        /// The time.
+        /// Returns the current time.
         public let now: @Sendable () -> Date
-        /// 128 random bits.
+        /// Returns a UUID of 128 random bits.
         public let newID: @Sendable () -> UUID
 
-        /// The number of this process, by which others see whether it still runs.
+        /// This process's id; other processes use it to check whether this one still runs.
         public let process: Int32
-        /// Whether a process still runs.
+        /// Returns whether the process with this id still runs.
         public let isRunning: @Sendable (Int32) -> Bool
 
         /// Makes an environment.
@@ -53,9 +53,9 @@ public actor SyncEngine {
         }
     }
 
-    /// What happens, from the moment of asking on.
+    /// A stream of the events sent after this call.
     ///
-    /// Each caller gets a stream of its own.
+    /// Each access returns a new stream.
     public nonisolated var events: AsyncStream<SyncEvent> { eventHub.stream() }
     /// The status now and after every round and every local commit.
     public nonisolated var statuses: AsyncStream<DeviceStatus> { statusHub.stream() }
@@ -75,19 +75,19 @@ public actor SyncEngine {
 
     /// The round in flight.
     private var inFlight: Task<Void, any Error>?
-    /// Whether it asks the server, so that later callers can join it.
+    /// Whether the round in flight asks the server, so that later callers can join it.
     private var isAsking = false
     /// The background loop.
     private var loop: Task<Void, Never>?
-    /// The connection on which the server tells of news.
+    /// The connection on which the server announces new revisions.
     private var listening: Task<Void, Never>?
-    /// The looks for commits of other programs, and what the last one saw.
+    /// The task that polls for commits of other programs, and the version that its last poll saw.
     var watching: Task<Void, Never>?
     var versionSeen: Int64?
 
     /// Prepares a database for syncing: bookkeeping tables, triggers, identity.
     ///
-    /// Reaches for no network yet.
+    /// It makes no network request.
     ///
     /// The tables that sync are the file's own at this moment, later those that the server has.
     /// They must be empty the first time: rows arrive with the first sync.
@@ -96,17 +96,17 @@ public actor SyncEngine {
     ///   - database: The app's `DatabaseQueue` or `DatabasePool`, migrated.
     ///   - server: The server's URL.
     ///   - zone: The zone.
-    ///   - credentials: What says who asks.
-    ///   - transport: Another way to the server than HTTP by these credentials.
+    ///   - credentials: The bearer token that identifies the user, or a provider of it.
+    ///   - transport: A transport to use instead of HTTP with these credentials.
     ///   - renames: Columns that the app's migrations renamed, `["notes.body": "notes.text"]`; a
     ///     rename may stay here for ever.
     ///   - independent: The tables in which edits that other programs made between two looks are
     ///     independent of each other; nil: those that were declared last for the file, at first
     ///     none.
     ///   - environment: Time and randomness.
-    ///   - limits: The bounds on what is sent and taken.
-    ///   - merge: By table, a function that merges a record when the server refuses a change of it,
-    ///     so that nobody has to be asked.
+    ///   - limits: The bounds on requests and responses.
+    ///   - merge: By table, a function that merges a record automatically when the server refuses a
+    ///     change of it.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
     ///   ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public init(
@@ -134,7 +134,7 @@ public actor SyncEngine {
         try await database.typingStorage {
             try await database.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
-                // Another program may be writing just now: wait, unless the app has said how.
+                // Another program may hold the write lock: wait for it, unless the app set a busy mode.
                 if case .immediateError = db.configuration.busyMode {
                     try db.execute(sql: "PRAGMA busy_timeout = 5000")
                 }
@@ -160,9 +160,10 @@ public actor SyncEngine {
 
     // MARK: Syncing
 
-    /// Syncs once: sends what waits, takes in what is new, until there is neither.
+    /// Syncs once: sends the outbox and applies the server's changes until neither side has more.
     ///
-    /// Cancelled, it ends at once with `CancellationError`; its effects are whole or none.
+    /// If the task is cancelled, it ends at once with `CancellationError`. Each transaction is applied
+    /// completely or not at all.
     ///
     /// - Parameter acceptingMassDeletion: Whether the server may delete most of the records here
     ///   although it has another history now; ask the user first.
@@ -172,8 +173,9 @@ public actor SyncEngine {
         try await sync(acceptingMassDeletion: acceptingMassDeletion, told: nil)
     }
 
-    /// The same; `told` is what the server has told unasked, and then it is not asked for what is
-    /// newer.
+    /// Syncs once, optionally with a change that the server pushed.
+    ///
+    /// With `told`, the engine does not ask the server for newer changes.
     package func sync(acceptingMassDeletion: Bool = false, told: PushedChange?) async throws {
         var isFirst = true
         while let inFlight {
@@ -183,11 +185,11 @@ public actor SyncEngine {
             switch result {
             case .success:
                 guard suffices else { break }
-                // One that had begun before may have looked for edits before the latest was made.
+                // A round that began earlier may have drained the outbox before the latest edit.
                 guard isFirst else { return }
                 if try await status().pendingChangeSets == 0 { return }
             case .failure(let error):
-                // Whoever began it gave up, or had not said as much as this caller does.
+                // The caller that began the round cancelled it, or this caller permits more than that one.
                 let isTheirs = error is CancellationError && !Task.isCancelled
                 guard isTheirs || !suffices else { throw error }
             }

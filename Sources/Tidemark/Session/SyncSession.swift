@@ -4,10 +4,9 @@ import Synchronization
 import TidemarkCore
 import TidemarkSQLite
 
-/// The shell of a sync: carries what ``SyncRound`` asks for to the server and back, until both
-/// sides are even.
+/// The async shell of a sync: it sends the requests of ``SyncRound`` and feeds it the responses.
 ///
-/// It decides nothing.
+/// It holds no rule of the protocol; ``SyncRound`` decides each next step.
 struct SyncSession: Sendable {
     let database: any DatabaseWriter
     let transport: any Transport
@@ -15,14 +14,14 @@ struct SyncSession: Sendable {
     let limits: Limits
     let commits: CommitObserver
     let merge: [String: MergeFunction]
-    /// What the engine has learned about asking in few words.
+    /// The engine's record of conditional GETs, kept across syncs.
     let shortQuestions: Remembered<ShortQuestions>
-    /// What the server has told unasked.
+    /// The change that the server pushed without a request.
     var told: PushedChange?
 
-    /// Runs steps until nothing waits and nothing is missing.
+    /// Runs steps until ``SyncRound`` says that the sync is finished.
     ///
-    /// - Returns: What a comparison of rows found, if there was one.
+    /// - Returns: The result of the row comparison; nil if the round compared no rows.
     func run(_ purpose: SyncRound.Purpose, _ tell: @Sendable (SyncEvent) -> Void) async throws -> Verification? {
         let commits = commits
         var round = SyncRound(
@@ -38,8 +37,8 @@ struct SyncSession: Sendable {
             try await run(&round, tell)
             return round.verification
         } catch {
-            // In a task of its own: a cancelled one would write nothing, and others would have to
-            // wait until the lock is old.
+            // An unstructured task ends the round even if this task is cancelled. Otherwise the database
+            // write would be skipped, and other processes would wait until the sync lock expires.
             let last = round
             let database = database
             try await Task {
@@ -87,7 +86,7 @@ struct SyncSession: Sendable {
         return try await transport.news(zone: zone, device: short.device, since: short.tag) ?? short.nothingNew
     }
 
-    /// Lets the machine do a step on the database's thread.
+    /// Runs one step of the state machine on the database's thread.
     private func advance<Result: Sendable>(
         _ round: inout SyncRound,
         _ body: @escaping @Sendable (inout SyncRound, Database) throws -> Result
@@ -119,7 +118,7 @@ struct SyncSession: Sendable {
         return try await advance(&round) { try $0.took(snapshotAt: path, in: $1) }
     }
 
-    /// Keeps the lock for longer, again and again, while pieces of a file arrive.
+    /// Renews the sync lock while pieces of the snapshot arrive, at most once per half lease.
     private func keep(_ lock: SyncLock, takenAt start: Date, while pieces: AsyncStream<Void>) async throws {
         var renewed = start
         for await _ in pieces where environment.now().timeIntervalSince(renewed) >= SyncLock.lease / 2 {
@@ -137,18 +136,18 @@ final class Remembered<Value: Sendable>: Sendable {
 
     init(_ value: Value) { self.value = Mutex(value) }
 
-    /// Reads and changes it.
+    /// Reads and changes the value under the mutex.
     func update<Result: Sendable>(_ body: (inout Value) -> Result) -> Result { value.withLock { body(&$0) } }
 }
 
-/// Temporary files of a snapshot that is being taken in.
+/// The temporary files of a snapshot download.
 enum SnapshotScratch {
-    /// Removes the file and what SQLite may have laid beside it.
+    /// Removes the file and its WAL, shared-memory and journal files.
     static func remove(_ path: String) {
         for name in [path, path + "-wal", path + "-shm", path + "-journal"]
         where FileManager.default.fileExists(atPath: name) {
             do { try FileManager.default.removeItem(atPath: name) } catch {
-                // A file in the temporary folder that cannot be removed is the system's to clear.
+                // The system clears its temporary folder later.
                 continue
             }
         }

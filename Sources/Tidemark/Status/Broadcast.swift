@@ -2,7 +2,7 @@ import Synchronization
 
 /// Sends values to any number of streams.
 ///
-/// A slow reader loses the oldest values, never holds up the engine.
+/// A slow reader loses the oldest values and never blocks the engine. Safe to use from any task.
 final class Broadcast<Value: Sendable>: Sendable {
     private struct State {
         var next = 0
@@ -11,7 +11,7 @@ final class Broadcast<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// A stream of the values sent from now on.
+    /// Returns a stream of the values sent from now on, with a buffer of 1,000 values.
     func stream() -> AsyncStream<Value> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1_000)) { continuation in
             let number = state.withLock { state -> Int in

@@ -1,7 +1,7 @@
 import GRDB
 import TidemarkSQLite
 
-/// Where a device stands: what a status bar, or `tidemark device status`, shows.
+/// A device's sync status, for a status bar or `tidemark device status`.
 public struct DeviceStatus: Hashable, Sendable, Codable {
     /// The server's URL.
     public let server: String
@@ -13,14 +13,15 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     public let epoch: String?
     /// The revision that the file is at.
     public let revision: Int64
-    /// Change sets in the outbox; what was captured and not yet drained counts as one.
+    /// Change sets in the outbox; all captured changes not yet drained count as one.
     public let pendingChangeSets: Int
     /// Records with changes that the server has not acknowledged.
     public let pendingRecords: Int
-    /// Refused change sets that wait for somebody to resolve them.
+    /// Refused change sets that wait for the user or the app to resolve them.
     public let conflicts: Int
-    /// Values that lost by the policy of their column, and are kept until somebody restores or
-    /// dismisses them.
+    /// Entries with values that lost by the policy of their column.
+    ///
+    /// The device keeps them until the user or the app restores or dismisses them.
     public let overruled: Int
     /// When the server last answered, ISO 8601; nil: never.
     public let lastContact: String?

@@ -1,7 +1,7 @@
 public import GRDB
 import TidemarkCore
 
-/// How a device's tables and its zone's fit together, for people.
+/// Describes for people how a device's tables match its zone's tables.
 public struct SchemaReport: Hashable, Sendable, Codable {
     /// A table that syncs.
     public struct Table: Hashable, Sendable, Codable {
@@ -13,7 +13,7 @@ public struct SchemaReport: Hashable, Sendable, Codable {
         public let unknownColumns: [String]
         /// Columns that only this file has: their values stay here until the zone has them.
         public let unservedColumns: [String]
-        /// Columns that the zone calls otherwise, by name here.
+        /// Columns that have another name in the zone: local name to zone name.
         public let renamed: [String: String]
     }
 
@@ -21,12 +21,12 @@ public struct SchemaReport: Hashable, Sendable, Codable {
     public let tables: [Table]
     /// Tables that only the zone has.
     public let unknownTables: [String]
-    /// Tables that only this file has; they may be the app's own business.
+    /// Tables that only this file has; the app may not want to sync them.
     public let unservedTables: [String]
     /// Why nothing can be synced; empty when it can.
     public let problems: [String]
 
-    /// Looks at a device's file.
+    /// Reads the report from a device's file.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the file has not joined a server.
     public init(_ db: Database) throws {

@@ -1,27 +1,30 @@
-/// Something that a sync did and that an app may want to show.
+/// An event of a sync that an app may want to show.
 public enum SyncEvent: Hashable, Sendable {
     /// The server has decided about change sets that this device sent: it accepted or refused them.
     case sent(changeSets: Int)
-    /// Changes of others were applied; `records` counts them.
+    /// The device applied changes of other devices; `records` is the number of changed records.
     case remoteChanges(revision: Int64, records: Int)
     /// New records of a table got their permanent ids; `ids` maps temporary to permanent.
     case identitiesAssigned(table: String, ids: [Int64: Int64])
-    /// A change set was refused and is parked under its id.
+    /// The server refused a change set; the device parked it under its id.
     case conflict(id: String)
-    /// A change set was refused, and the app's function has merged it: a new change set goes out.
+    /// The server refused a change set, and the app's merge function made a new change set of it.
     case merged(id: String)
-    /// Values lost by the policy of their column; they are kept among the conflicts under this id,
-    /// and ask for no decision.
+    /// Values lost by the policy of their column.
+    ///
+    /// The device keeps them among the conflicts under this id; they need no decision.
     case overruled(id: String)
-    /// A record with changes that wait was changed or deleted by somebody else.
+    /// Another device changed or deleted a record that has pending changes here.
     case changedWhileEdited(table: String, key: String, isDeleted: Bool)
-    /// Records that were not the server's were replaced by the server's.
+    /// The device replaced records that differed from the server's.
     case repaired(records: Int)
     /// The device took a new snapshot; `records` counts all rows of the zone.
     case snapshotTaken(revision: Int64, records: Int)
-    /// The server's history is another one now, after a restore or a wipe, or this file was told
-    /// from a copy of it; so many change sets that the server had forgotten were offered again.
+    /// The file joined another history of the server, or was recognized as one of two copies.
+    ///
+    /// The server's history changes with a restore or a wipe. `offeredAgain` is the number of change
+    /// sets that the server had lost and the device offered again.
     case historyChanged(epoch: String, offeredAgain: Int)
-    /// A round failed; it is tried again where that can help.
+    /// A round failed; the engine retries it if a retry can help.
     case failed(code: String, message: String)
 }

@@ -1,6 +1,6 @@
 public import TidemarkCore
 
-/// What a device shows the server, or a proxy before it, to say who asks: a bearer token.
+/// The bearer token that a device sends to the server, or to a proxy before it.
 ///
 /// ```swift
 /// let sync = try await SyncEngine(database, server: "https://sync.example.org",
@@ -14,7 +14,7 @@ public struct Credentials: Sendable {
     public enum Need: Sendable {
         /// A request is about to be sent.
         case request
-        /// The token that the request had was refused with 401.
+        /// The server refused the request's token with 401.
         case refused
     }
 
@@ -26,21 +26,21 @@ public struct Credentials: Sendable {
     /// The same token with every request.
     ///
     /// - Returns: Credentials that never change.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for what cannot be a bearer token.
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` if the text cannot be a bearer token.
     public static func token(_ token: String) throws(TidemarkError) -> Credentials {
         try check(token)
         return Credentials { _ in token }
     }
 
-    /// A token that the app knows, or fetches.
+    /// A token that the app stores or fetches.
     ///
-    /// - Parameter provide: Asked before each request, so it should remember the token, and once
-    ///   more when that was refused: the request is sent again, once, if another token comes back.
-    ///   Without a token, nil, the request has none. May be called by several tasks at a time.
-    ///   What it throws ends the request, and the sync, with
-    ///   ``TidemarkCore/ErrorCode/signInNeeded``; a ``TidemarkCore/TidemarkError`` is thrown as it
-    ///   is.
-    /// - Returns: Credentials that ask the app.
+    /// - Parameter provide: Returns the token. The device calls it before each request, so it should
+    ///   cache the token, and once more after the server refuses the token: if it then returns
+    ///   another token, the device sends the request again, once. If it returns nil, the request has
+    ///   no token. Several tasks may call it concurrently. An error that it throws ends the request
+    ///   and the sync with ``TidemarkCore/ErrorCode/signInNeeded``; a ``TidemarkCore/TidemarkError``
+    ///   is rethrown unchanged.
+    /// - Returns: Credentials that call `provide`.
     public static func provider(_ provide: @escaping @Sendable (_ need: Need) async throws -> String?) -> Credentials {
         Credentials(provide: provide)
     }
@@ -50,13 +50,13 @@ public struct Credentials: Sendable {
     /// Whether no token is ever sent.
     var isNone: Bool { provide == nil }
 
-    /// The token to send; nil if there is none.
+    /// Returns the token to send; nil if there is none.
     func token(for need: Need) async throws -> String? {
         guard let provide else { return nil }
         let token: String?
         do { token = try await provide(need) } catch let error as TidemarkError { throw error } catch {
             guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
-            // Its words may hold a secret.
+            // The error's text may hold a secret, so only its type is reported.
             throw TidemarkError(
                 .signInNeeded,
                 "The app's credentials gave no token, but an error of type \(type(of: error)).",
@@ -70,7 +70,7 @@ public struct Credentials: Sendable {
     /// The longest token that is sent, in bytes.
     private static let bytesMax = 8 << 10
 
-    /// Checks that a text can stand in a header behind `Bearer`, without repeating it.
+    /// Checks that a text can follow `Bearer` in a header; the error never contains the text.
     private static func check(_ token: String) throws(TidemarkError) {
         let visible = UInt8(ascii: "!")...UInt8(ascii: "~")
         let reason: String
