@@ -1,18 +1,19 @@
 package import GRDB
 package import TidemarkCore
 
-/// Reduction: what was captured between two numbers, as one change a record.
+/// Coalesces captured changes of a range of sequence numbers into one change per record.
 ///
-/// The first old row is held against the last new row: updates merge, a record created and deleted
-/// in between vanishes, and so does an update that changed nothing. A changed key is a deletion and
-/// a creation. The result lands in `temp.tidemark_reduced`; no row passes through Swift.
+/// The statements compare a record's first old row with its last new row: updates merge, a record
+/// created and deleted within the range vanishes, and so does an update that changed nothing. A
+/// changed key becomes a deletion and a creation. The result goes to `temp.tidemark_reduced`; no
+/// row passes through Swift.
 ///
-/// First and last are not those that were captured first and last. SQLite runs the triggers of an
-/// event in no order that it promises; where the app's own trigger updates the row again before the
-/// capturing one has run, the inner change is written down before the outer. But whatever the
-/// order, the changes of a record lead from state to state, so each state between was left as often
-/// as it was entered: the one that was left once more is the first, the one that was entered once
-/// more the last, and where all are even nothing has changed.
+/// Capture order does not tell which row is first or last. SQLite does not promise the order in
+/// which it runs the triggers of an event: if the app's own trigger updates the row again before
+/// the capture trigger runs, the inner change is captured before the outer one. But the changes of
+/// a record always form a path from state to state. An intermediate state is left as often as it is
+/// entered; the first state is left once more, and the last state is entered once more. If all
+/// states are balanced, the record did not change.
 package enum ReduceCapture {
     static let resultSQL = """
         CREATE TEMP TABLE IF NOT EXISTS tidemark_reduced (
@@ -28,13 +29,13 @@ package enum ReduceCapture {
         ) WITHOUT ROWID;
         """
 
-    /// Replaces the content of `temp.tidemark_reduced` by the changes numbered `range`.
+    /// Replaces the content of `temp.tidemark_reduced` with the coalesced changes numbered `range`.
     ///
-    /// `before` is the record as it was, `attributes` the changed columns (all of them for a
-    /// creation), both canonical JSON without the key; `base` the revision that the file was at
-    /// when the record first changed, and `seq` the number of that change.
+    /// `before` is the record before its first change, `attributes` the changed columns (all columns
+    /// for a creation), both as canonical JSON without the key. `base` is the file's revision when
+    /// the record first changed, and `seq` the number of that change.
     ///
-    /// - Returns: How many records changed.
+    /// - Returns: The number of changed records.
     @discardableResult package static func reduce(_ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database)
         throws -> Int
     {
@@ -54,7 +55,7 @@ package enum ReduceCapture {
             try db.cachedStatement(sql: single(table)).execute(arguments: bounds)
             let found = db.changesCount
             count += found
-            // One change names no record twice.
+            // A single change cannot repeat a record.
             guard try row.value(1) > 1 else { continue }
             let named = try Int.fetchOne(db.cachedStatement(sql: named(table)), arguments: bounds)
             guard named != found else { continue }
@@ -64,7 +65,7 @@ package enum ReduceCapture {
         return count
     }
 
-    /// Forgets the changes numbered `range`.
+    /// Deletes the captured changes numbered `range`.
     package static func forget(_ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
             let shadow = SQLText.name(CaptureTables.shadow(table))
@@ -77,7 +78,7 @@ package enum ReduceCapture {
         ])
     }
 
-    /// The numbers of everything captured and not forgotten, or nil when there is nothing.
+    /// Returns the sequence numbers of all captured changes that are not yet deleted; nil if there are none.
     package static func pending(in db: Database) throws -> ClosedRange<Int64>? {
         let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT min(seq), max(seq) FROM tidemark_capture"))
         guard let first = try row?.value(0) as Int64?, let last = try row?.value(1) as Int64? else { return nil }
@@ -85,7 +86,7 @@ package enum ReduceCapture {
         return first...last
     }
 
-    /// The same, when all rows that were evicted are captured; no other statement runs.
+    /// Captures evicted rows that no trigger captured, then returns ``pending(in:)``.
     package static func settled(_ schema: SyncSchema, in db: Database) throws -> ClosedRange<Int64>? {
         guard try pending(in: db) != nil else { return nil }
         try CaptureTables.captureLeftOver(schema, in: db)
@@ -94,7 +95,7 @@ package enum ReduceCapture {
 
     // MARK: The statements
 
-    /// Records that were changed once: what was captured is the change.
+    /// The statement for records that changed once: the captured change is the result.
     private static func single(_ table: SyncedTable) -> String {
         """
         \(events(table)), span (key, first, has_old, last, has_new) AS (
@@ -104,7 +105,7 @@ package enum ReduceCapture {
         """
     }
 
-    /// Records that were changed more than once.
+    /// The statement for records that changed more than once.
     private static func several(_ table: SyncedTable) -> String {
         let shadow = SQLText.name(CaptureTables.shadow(table))
         let image = { (side: String) in
@@ -134,7 +135,7 @@ package enum ReduceCapture {
             """
     }
 
-    /// What happened to which key: a changed key is a deletion and a creation.
+    /// Lists the events of each key; an update that changes the key is a deletion and a creation.
     private static func events(_ table: SyncedTable) -> String {
         let captured = "FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ?1 AND ?2"
         let old = RowJSON.key(table, prefix: "old_")
@@ -150,9 +151,9 @@ package enum ReduceCapture {
             """
     }
 
-    /// Whether an update gave its record another key.
+    /// The SQL condition for an update that changes its record's key.
     ///
-    /// Values of any type may be two keys although SQLite calls them equal.
+    /// General keys compare as canonical text: SQLite may call two distinct keys equal.
     private static func moves(_ table: SyncedTable) -> String {
         guard table.keyKind == .general else {
             return table.key.map { "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))" }.joined(
@@ -162,7 +163,7 @@ package enum ReduceCapture {
         return "\(RowJSON.key(table, prefix: "old_")) <> \(RowJSON.key(table, prefix: "new_"))"
     }
 
-    /// The first old row held against the last new one.
+    /// Compares the first old row with the last new row of each record.
     private static func result(_ table: SyncedTable) -> String {
         let shadow = SQLText.name(CaptureTables.shadow(table))
         let values = table.valueColumns.map(\.name)
@@ -186,7 +187,7 @@ package enum ReduceCapture {
             """
     }
 
-    /// How many keys the captured rows of a table name, counting each row's own.
+    /// Counts the keys that a table's captured rows name; a key counts once for each row that names it.
     private static func named(_ table: SyncedTable) -> String {
         """
         SELECT count(*) + count(*) FILTER (WHERE kind = 'update' AND (\(moves(table))))

@@ -3,19 +3,18 @@ package import GRDB
 import GRDBSQLite
 package import TidemarkCore
 
-/// Which files lay under a database's names when a connection opened it: the file, its `-wal` and
-/// its `-shm`.
+/// The identities (device and inode) of a database's file, `-wal` and `-shm` at the time it was opened.
 ///
-/// A connection goes on with the files that it has opened, also when somebody has deleted or moved
-/// them or put others in their place. What it commits then goes away with it. SQLite's own
-/// `SQLITE_FCNTL_HAS_MOVED` looks at the file alone; a `-wal` that is gone loses commits as well.
+/// A connection keeps using the files that it opened, even after another process deletes, moves or
+/// replaces them. Its later commits are then lost when it closes. SQLite's own
+/// `SQLITE_FCNTL_HAS_MOVED` checks the main file only, but a deleted `-wal` loses commits as well.
 package struct FilePlace: Hashable, Sendable {
     private struct Entry: Hashable {
         let path: String
         let device: UInt64
         let inode: UInt64
 
-        /// Looks a path up; nil where nothing is.
+        /// Looks up a path; nil if no file is there.
         init?(_ path: String) {
             var status = stat()
             guard stat(path, &status) == 0 else { return nil }
@@ -27,16 +26,15 @@ package struct FilePlace: Hashable, Sendable {
 
     private let entries: [Entry]
 
-    /// Notes where the main database of a connection lies; a database that is in no file lies
-    /// nowhere, and cannot move.
+    /// Records the files of a connection's main database; an in-memory database has none.
     ///
-    /// Call when the connection has read, so that SQLite has made the side files.
+    /// Call this after the connection has read, because SQLite creates the side files then.
     package init(of db: Database) {
         let path = sqlite3_db_filename(db.sqliteConnection, "main").map { String(cString: $0) }
         entries = ["", "-wal", "-shm"].compactMap { Entry((path ?? "") + $0) }
     }
 
-    /// Makes sure that the same files lie there still; costs a system call a file.
+    /// Checks that the same files are still at their paths, with one system call per file.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` `storageFailed`, which names the server's file by
     ///   its role only, since clients read it.

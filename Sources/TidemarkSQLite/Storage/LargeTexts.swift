@@ -2,26 +2,26 @@ package import GRDB
 import GRDBSQLite
 
 extension Statement {
-    /// Executes a statement that is kept, and has it let go of its arguments.
+    /// Executes a cached statement and clears its bindings.
     ///
-    /// SQLite holds a copy of each text until another one takes its place. Of what is large that
-    /// would be a change set too many, on every connection, for as long as it is open.
+    /// SQLite holds a copy of each bound text until another one replaces it. Without clearing, every
+    /// connection would keep the text of a large change set in memory until it closes.
     package func executeLettingGo(arguments: StatementArguments) throws {
         defer { sqlite3_clear_bindings(sqliteStatement) }
         try execute(arguments: arguments)
     }
 }
 
-/// The texts of the row that a statement is at, where SQLite has them.
+/// The texts of a statement's current row, in SQLite's own memory.
 ///
-/// They are good until its next step.
+/// They are valid until the statement's next step.
 package struct RowTexts {
     private let statement: OpaquePointer
 
-    /// Looks at the row that a statement is at.
+    /// Gives access to a statement's current row.
     package init(_ statement: Statement) { self.statement = statement.sqliteStatement }
 
-    /// A column's text; nothing where it is NULL.
+    /// A column's text; empty if the column is NULL.
     package subscript(column: Int32) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(
             start: sqlite3_column_text(statement, column),

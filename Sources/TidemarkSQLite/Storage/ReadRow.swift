@@ -2,8 +2,8 @@ package import GRDB
 
 /// Reads values of rows.
 ///
-/// A damaged page can hand out any value in any column, such as NULL where the table says NOT NULL.
-/// GRDB's own subscript ends the process then; these throw, and the caller's file is `fileDamaged`.
+/// A damaged page can return any value in any column, such as NULL in a NOT NULL column.
+/// GRDB's own subscript traps then; these throw, and the caller reports `fileDamaged`.
 /// `Tests/TidyTests` reports every use of the subscript.
 extension Row {
     /// The value of a column.
@@ -20,7 +20,7 @@ extension Row {
         try decode(forColumn: column)
     }
 
-    /// The value of the column at a place, counted from 0.
+    /// The value of the column at an index, counted from 0.
     ///
     /// - Throws: `RowDecodingError` when it is of another type, or NULL and the type no optional.
     package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) throws -> Value {

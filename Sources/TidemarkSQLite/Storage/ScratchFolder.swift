@@ -1,22 +1,22 @@
 package import Foundation
 import TidemarkCore
 
-/// A folder beside a file that is being made, for all that the file is made of.
+/// A temporary folder beside a new file, for building that file before an atomic rename.
 ///
-/// It is on the same disk, so that the file gets its name at once when it is whole. It has a name
-/// that nothing else has, so that no file which is there already is read or removed, and nobody
-/// else may look into it. Its maker holds it locked; the system takes the lock back when that
-/// process ends, however it ends, so the next one that makes the file removes what was left.
+/// The folder is on the same disk, so a rename puts the finished file in place at once. Its name
+/// contains a UUID, so it never collides with an existing file, and only its owner may read it
+/// (mode 0700). The process that creates it holds a lock on it. The system releases the lock when
+/// that process ends, so the next process that builds the same file removes abandoned folders.
 package struct ScratchFolder: Sendable {
     private let folder: String
     private let lock: Int32
 
-    /// Makes the folder for a file at `path`, if nothing is there yet.
+    /// Creates the folder for a new file at `path`.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` `unusableFile` when there is, `storageFailed` when
-    ///   the folder cannot be made.
+    /// - Throws: ``TidemarkCore/TidemarkError`` `unusableFile` if `path`, its `-wal` or its `-journal`
+    ///   exists or the parent directory does not; `storageFailed` if the folder cannot be created.
     package init(for path: String, id: UUID) throws {
-        // SQLite would take a log that is left of another file for the new one's.
+        // SQLite would apply a leftover log of another file to the new one.
         let taken = ["", "-wal", "-journal"].first { FileManager.default.fileExists(atPath: path + $0) }
         if let taken {
             throw TidemarkError(
@@ -30,12 +30,11 @@ package struct ScratchFolder: Sendable {
         }
         Self.removeLeftovers(of: path)
         folder = "\(path).\(id.uuidString.lowercased())"
-        // It gets its name when it is locked: until then another process would take it for left
-        // over.
+        // Rename only once it is locked: another process would remove an unlocked folder as abandoned.
         let new = folder + ".new"
         guard mkdir(new, 0o700) == 0 else { throw Self.unwritable(new) }
         lock = open(new, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        // Where the file system has no locks, nothing is ever taken for left over.
+        // On a file system without locks, no folder is ever removed as abandoned.
         if lock >= 0 { flock(lock, LOCK_EX | LOCK_NB) }
         guard rename(new, folder) == 0 else {
             let error = Self.unwritable(folder)
@@ -48,9 +47,9 @@ package struct ScratchFolder: Sendable {
     /// The path of a file in it.
     package func path(_ name: String) -> String { "\(folder)/\(name)" }
 
-    /// Gives a finished file in it the path that the folder was made for.
+    /// Moves a finished file out of the folder to `path`.
     ///
-    /// - Throws: When something is there meanwhile, or the disk fails.
+    /// - Throws: If a file has appeared at `path` meanwhile, or the disk fails.
     package func place(_ name: String, at path: String) throws {
         try FileManager.default.moveItem(atPath: self.path(name), toPath: path)
     }
@@ -63,12 +62,12 @@ package struct ScratchFolder: Sendable {
 
     private static func remove(_ folder: String) {
         do { try FileManager.default.removeItem(atPath: folder) } catch {
-            // What the file was made of harms nobody who finds it, and its name says whose it is.
+            // A leftover folder is harmless, and its name says which file it belongs to.
             return
         }
     }
 
-    /// Removes the folders for the same file whose makers were killed.
+    /// Removes folders for the same file that killed processes left behind.
     private static func removeLeftovers(of path: String) {
         let file = URL(fileURLWithPath: path)
         let parent = file.deletingLastPathComponent().path
@@ -83,7 +82,7 @@ package struct ScratchFolder: Sendable {
                 close(other)
             }
         } catch {
-            // Leftovers cost disk space only; a folder that cannot be read fails where it matters.
+            // Leftovers cost disk space only; an unreadable parent fails later, with a proper error.
             return
         }
     }

@@ -2,10 +2,9 @@ public import GRDB
 public import TidemarkCore
 
 extension TidemarkError {
-    /// The typed form of what SQLite says about a disk, a file or a lock; nil for any other error
-    /// of its.
+    /// Translates a SQLite error about a disk, a file or a lock; nil for every other error.
     ///
-    /// Whatever a statement had done when the disk failed was undone with its transaction.
+    /// If the disk fails during a statement, SQLite undoes its effects with the transaction.
     ///
     /// - Parameters:
     ///   - error: SQLite's error.
@@ -13,7 +12,7 @@ extension TidemarkError {
     public init?(storage error: DatabaseError, of file: String) {
         let words = error.message ?? error.resultCode.description
         switch error.resultCode {
-        // SQLite fails to make room for shared memory only where there is none.
+        // SQLite reports this code only if the disk has no room for the shared memory.
         case .SQLITE_FULL,
             _ where error.extendedResultCode == .SQLITE_IOERR_SHMSIZE:
             self.init(
@@ -58,8 +57,9 @@ extension TidemarkError {
         }
     }
 
-    /// An error as the caller of an engine gets it: storage errors of SQLite's are typed, and so is
-    /// bookkeeping that cannot be read; others are as they were.
+    /// Translates storage errors of SQLite and decoding errors; returns every other error unchanged.
+    ///
+    /// Decoding errors mean that the engine cannot read its own bookkeeping.
     package static func typed(_ error: any Error, of file: String) -> any Error {
         if error is DecodingError || error is RowDecodingError { return unreadable("The bookkeeping", in: file) }
         guard let storage = error as? DatabaseError, let typed = TidemarkError(storage: storage, of: file) else {
@@ -68,7 +68,7 @@ extension TidemarkError {
         return typed
     }
 
-    /// The error of a file whose content contradicts itself, or holds what Tidemark never writes.
+    /// The error of a file with inconsistent content, or content that Tidemark never writes.
     ///
     /// - Parameters:
     ///   - what: What cannot be read, such as a table of the bookkeeping.

@@ -3,16 +3,16 @@ import TidemarkCore
 import TidemarkServer
 import TidemarkStore
 
-/// A group of requests and the transactions that it takes: mostly one.
+/// Group commit: answers several requests in as few transactions as possible, usually one.
 ///
-/// First its change sets are written together. If that cannot be, everything is undone and each is
-/// written in its turn. If a page of the file is damaged, SQLite cannot be trusted with the rest of
-/// a transaction that has met it: then each request has a transaction to itself, and only who has
-/// rows on that page is told of it.
+/// The store first writes all change sets of the group together. If that is impossible, it rolls
+/// back and writes them one after another in a second transaction. If SQLite reports a damaged page,
+/// the rest of that transaction cannot be trusted: the store then runs each request in a transaction
+/// of its own, and only requests that touch the damaged page get the error.
 extension ZoneFile {
-    /// Answers a group in its order.
+    /// Answers the requests of a group in order.
     ///
-    /// - Throws: What a transaction failed with as a whole. Nobody has an answer then.
+    /// - Throws: The error that failed a whole transaction. No request has an answer then.
     func answer(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<ZoneAnswer, any Error>] {
         do {
             if let answers = try await answerTogether(group, by: handler) { return answers }
@@ -53,13 +53,13 @@ extension ZoneFile {
         return answers
     }
 
-    /// The error that says that a page is damaged.
+    /// Returns the `fileDamaged` error of an answer; nil for every other answer.
     private static func damage(_ answer: Result<ZoneAnswer, any Error>) -> TidemarkError? {
         guard case .failure(let error as TidemarkError) = answer, error.code == .fileDamaged else { return nil }
         return error
     }
 
-    /// How a transaction ends that gave these answers.
+    /// Commits if the answers are worth it, and rolls back otherwise.
     private static func end(of answers: [Result<ZoneAnswer, any Error>]) -> Database.TransactionCompletion {
         GroupHandler.isWorthCommitting(answers) ? .commit : .rollback
     }

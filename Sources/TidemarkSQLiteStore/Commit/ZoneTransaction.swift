@@ -4,9 +4,9 @@ package import TidemarkServer
 import TidemarkSQLite
 package import TidemarkStore
 
-/// The engine's view of one transaction on a zone's SQLite file.
+/// The server engine's view of one transaction on a zone's SQLite file.
 ///
-/// The connection was prepared for the schema, has `foreign_keys` on, and is inside an immediate
+/// The connection is prepared for the schema, has `foreign_keys` on, and is inside an immediate
 /// transaction.
 package struct ZoneTransaction: StoreTransaction {
     package let db: Database
@@ -14,12 +14,12 @@ package struct ZoneTransaction: StoreTransaction {
     package let now: Int64
     package let staged: StagedRequest
     private let hash: String
-    /// The hash of the schema's shape, to which fingerprints belong.
+    /// The hash of the schema's shape. Fingerprints are comparable under the same shape only.
     let shape: String
 
     /// Wraps a connection that is inside an immediate transaction.
     ///
-    /// `hash` is that of the schema, if it is known already; `now` is the server's wall clock, in
+    /// `hash` is the schema's hash; if nil, this computes it. `now` is the server's wall clock, in
     /// milliseconds since 1970.
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         self.db = db
@@ -42,7 +42,7 @@ package struct ZoneTransaction: StoreTransaction {
             try spellKeys()
             return requests
         } catch is TidemarkError {
-            // Whose body it is in is told when that is staged by itself.
+            // Staging the bodies one by one then finds the faulty one.
             return nil
         }
     }
@@ -62,7 +62,7 @@ package struct ZoneTransaction: StoreTransaction {
         )
     }
 
-    /// The latest revision as the zone says, and as its log has it.
+    /// Reads the latest revision twice: from the zone's row and from its log.
     static func ends(in db: Database) throws -> (zone: Int64, log: Int64) {
         let row = try Row.fetchOne(
             db,
@@ -102,9 +102,9 @@ package struct ZoneTransaction: StoreTransaction {
         }
     }
 
-    /// Whether an error says that the database cannot go on, whoever asks it.
+    /// Whether an error fails the whole transaction rather than one request.
     ///
-    /// A damaged page is not among them: whoever has rows on it gets the error, and nobody else
+    /// A damaged page does not: only requests that touch it get the error
     /// (``ZoneFile/answer(_:by:)``).
     static func endsTransaction(_ error: any Error) -> Bool {
         guard let code = (error as? DatabaseError)?.resultCode else { return false }
@@ -115,13 +115,13 @@ package struct ZoneTransaction: StoreTransaction {
     }
 
     package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
-        // References are checked at the end of the change set.
+        // SQLite checks references at the end of the change set.
         try ConnectionFlag.deferForeignKeys.set(true, in: db)
         if planted(PlantedBug.keepsEffectsOfRefused) { return try body() }
         return try inSavepoint(body)
     }
 
-    /// As GRDB's own, which compiles its statements anew each time.
+    /// Runs `body` in a savepoint, with cached statements; GRDB's `inSavepoint` compiles its own each time.
     private func inSavepoint<Result>(_ body: () throws -> Result) throws -> Result {
         let release = "RELEASE SAVEPOINT tidemark"
         try db.cachedStatement(sql: "SAVEPOINT tidemark").execute()
@@ -130,7 +130,7 @@ package struct ZoneTransaction: StoreTransaction {
             try db.cachedStatement(sql: release).execute()
             return result
         } catch  where db.isInsideTransaction {
-            // Where this fails nobody knows what is undone, so that error is the transaction's.
+            // If the rollback itself fails, the state is unknown: that error fails the transaction.
             try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
             try db.cachedStatement(sql: release).execute()
             throw error
@@ -244,13 +244,13 @@ package struct ZoneTransaction: StoreTransaction {
         return Ancestry(revisions: revisions.compactMap { $0 }, isRefused: refused ?? false)
     }
 
-    /// Keeps what an accepted change set became; the log has the rest of it.
+    /// Stores the verdict of an accepted change set; the log holds the rest of its text.
     func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64, _ logged: LoggedChangeSet) throws {
         if planted(PlantedBug.forgetsAcceptedVerdict) { return }
         try keep(envelope, [device, revision, logged.whole, logged.ids, logged.isAsSent])
     }
 
-    /// Keeps what a refused change set was answered.
+    /// Stores the verdict of a refused change set: the answer that a retry gets again.
     func keep(_ envelope: SyncRequest.Envelope, device: String?, refusal: String) throws {
         if planted(PlantedBug.forgetsRefusal) { return }
         try keep(envelope, [device, nil, refusal, nil, false])
