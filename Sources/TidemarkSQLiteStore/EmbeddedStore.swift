@@ -7,23 +7,23 @@ import TidemarkStore
 
 /// A zone in one SQLite file: the embedded store.
 ///
-/// The shell around ``ZoneTransaction`` and the handlers. Requests that wait for the file share a
-/// transaction and its flush to the disk (``TidemarkServer/GroupCommitter``).
+/// This is the async shell around ``ZoneTransaction`` and the handlers. Requests that wait for the
+/// file share a transaction and its flush to the disk (``TidemarkServer/GroupCommitter``).
 ///
-/// Opened on an existing file it adopts what is there. Commits are durable (`synchronous = FULL`)
-/// before the answer leaves; SQLite runs on GRDB's own threads, never on the cooperative pool.
-/// Safe to use from any task.
+/// Opened on an existing file, the store adopts its tables and rows. Commits are durable
+/// (`synchronous = FULL`) before the answer leaves. SQLite runs on GRDB's own threads, never on the
+/// cooperative pool. Safe to use from any task.
 public final class EmbeddedStore: SyncService {
-    /// What the zone's tables are now.
+    /// The current schema of the zone's tables.
     public var schema: SyncSchema { file.schema }
     /// Tables in the file that are not synced.
     public var skippedTables: [String] { file.skippedTables }
-    /// What became of the conflict policies when the store was opened.
+    /// The changes of conflict policies that opening the store made.
     public var policyChanges: [PolicyChange] { file.policyChanges }
     /// The zone's name.
     public static let zoneName = "main"
 
-    /// Who is told what is committed.
+    /// Announces commits to listeners.
     public let fanOut: FanOut
 
     let path: String
@@ -38,24 +38,24 @@ public final class EmbeddedStore: SyncService {
     private let warn: @Sendable (String) -> Void
     private let pulls: Pulls
 
-    /// Opens a zone's file, and adopts it when it is not a zone yet.
+    /// Opens a zone's file, and adopts it if it is not a zone yet.
     ///
     /// - Parameters:
     ///   - path: The SQLite file.
-    ///   - schemaSQL: Statements that make the tables when the file has none yet.
+    ///   - schemaSQL: Statements that create the tables if the file has none yet.
     ///   - newEpoch: A random id for a new history.
-    ///   - isRestored: The file came back from a backup, so what devices know of its later
-    ///     revisions is void: it goes on as another history.
+    ///   - isRestored: Whether the file was restored from a backup. The zone then starts a new
+    ///     history, because devices may know revisions that the backup does not have.
     ///   - excluding: Tables to leave alone.
     ///   - policies: Conflict policies to change, by table and by `table.column`. The zone keeps
     ///     them, and all others stay as they are; they begin as `reject`.
-    ///   - renames: Columns that were renamed in the file since it was served last.
+    ///   - renames: Columns that the operator renamed in the file since it was served last.
     ///   - limits: The bounds on requests and answers.
     ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
-    ///   - metrics: Told of every commit.
-    ///   - warn: Told what the operator should know of the file, in words.
+    ///   - metrics: Records every commit.
+    ///   - warn: Receives warnings about the file, as text for the operator.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
-    ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` when the file is no database or cannot
+    ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` if the file is no database or cannot
     ///   be written.
     public init(
         path: String,
@@ -115,7 +115,7 @@ public final class EmbeddedStore: SyncService {
         snapshots = SnapshotCache(besides: path, now: now ?? SystemClock.milliseconds)
     }
 
-    /// Answers one round of synchronisation; what the answer acknowledges is on disk.
+    /// Answers one sync request; every change set that the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try check(zone)
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
@@ -133,13 +133,13 @@ public final class EmbeddedStore: SyncService {
         try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in result.map(\.body) }
     }
 
-    /// What is new for a device that has the rows of a tag.
+    /// Answers a conditional GET: the news for a device whose rows match a tag.
     public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
         try check(zone)
         return try await pulls.news(zone: zone, device: device, since: tag)
     }
 
-    /// Whether a request is to be held for news.
+    /// Decides whether to hold a request until there is news.
     public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
         try check(zone)
         if let held = try await pulls.hold(body, zone: zone) { return held.hold }
@@ -147,7 +147,7 @@ public final class EmbeddedStore: SyncService {
         return try await file.committing { transaction, _ in try handler.hold(body, in: transaction) }
     }
 
-    /// What the zone is at.
+    /// Reads the zone's current epoch and revision.
     public func latest(zone: String) async throws -> ZoneRevision {
         try check(zone)
         return try await file.reading { db in
@@ -157,20 +157,20 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
-    /// Takes in what other programs have written into the file since the last look.
+    /// Logs the changes that other programs have written into the file since the last call.
     public func look(zone: String) async throws {
         try check(zone)
         guard try await file.hasNews(watch) else { return }
         try await file.committing { transaction, _ in try transaction.absorbOutsideChanges() }
     }
 
-    /// Compares ranges of a device's rows with the zone's.
+    /// Compares the fingerprints of ranges of a device's rows with the zone's.
     public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try check(zone)
         return try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
     }
 
-    /// The statements that make the zone's tables, as JSON.
+    /// Returns the zone's schema as JSON: its hash, its shape and the statements that create its tables.
     public func schema(zone: String) async throws -> [UInt8] {
         try check(zone)
         return try await file.committing { transaction, served in
@@ -198,23 +198,23 @@ public final class EmbeddedStore: SyncService {
         try await file.committing { transaction, _ in try transaction.zone() }
     }
 
-    /// Whether requests can be answered: opens a transaction and looks at the zone.
+    /// Checks that the store can answer requests: opens a transaction and reads the zone.
     public func probe() async throws { _ = try await state() }
 
-    /// Closes the file, whole by itself: all that was committed is in it, nothing in its `-wal`.
+    /// Moves all commits from the `-wal` into the file, and closes it.
     ///
-    /// Nothing may be in flight.
+    /// No request may be in flight.
     ///
-    /// - Returns: Whether it is whole; not when another program reads the file all the time, so
-    ///   that the latest commits are still in its `-wal`.
-    /// - Throws: ``TidemarkCore/TidemarkError`` `storageFailed` when the file was deleted or moved.
+    /// - Returns: Whether the file holds every commit. False if another program keeps reading the
+    ///   file, so that the latest commits remain in the `-wal`.
+    /// - Throws: ``TidemarkCore/TidemarkError`` `storageFailed` if the file was deleted or moved.
     @discardableResult public func close() async throws -> Bool {
         await snapshots.clear()
         try watch.close()
         return try file.close()
     }
 
-    /// Refuses zones that are not there.
+    /// Throws `unknownZone` for every zone but the store's own.
     func check(_ zone: String) throws {
         guard zone == Self.zoneName else {
             throw TidemarkError(

@@ -3,15 +3,15 @@ import Synchronization
 import TidemarkServer
 import TidemarkStore
 
-/// Notices that anybody has written into a zone's file.
+/// Detects commits of other connections and programs to a zone's file.
 ///
-/// A connection of its own, which only reads: SQLite's `data_version` tells a connection that
-/// others have committed. Asking costs some microseconds as long as nobody has.
+/// The watch has a read-only connection of its own. SQLite's `PRAGMA data_version` changes on it when
+/// another connection commits. Reading it costs some microseconds while the file is unchanged.
 final class OutsideWatch: Sendable {
     private struct State {
         var file: DatabaseQueue?
         var version: Int64?
-        /// What the zone was at, and the file's version then.
+        /// The zone's head as last read, and the file's `data_version` at that time.
         var head: (version: Int64, head: ZoneHead)?
     }
 
@@ -21,7 +21,7 @@ final class OutsideWatch: Sendable {
     /// Makes a watch that has not opened the file.
     init(path: String) { self.path = path }
 
-    /// Opens the file, unless it is open; on a thread that may block.
+    /// Opens the file unless it is open; call this on a thread that may block.
     func open() throws {
         try state.withLock { state in
             guard state.file == nil else { return }
@@ -36,10 +36,9 @@ final class OutsideWatch: Sendable {
     /// Whether the file is open.
     var isOpen: Bool { state.withLock { $0.file != nil } }
 
-    /// Whether anything was captured that nobody has taken in, if the file has changed at all since
-    /// the last call.
+    /// Whether the file has changed since the last call and holds captured changes that are not yet logged.
     ///
-    /// The server's own commits change the file as well, but leave nothing captured behind.
+    /// The server's own commits change the file as well, but leave no captured changes behind.
     func hasNews() async throws -> Bool {
         guard let file = state.withLock(\.file) else { return false }
         return try await file.read { [self] db in
@@ -53,8 +52,9 @@ final class OutsideWatch: Sendable {
         }
     }
 
-    /// What the zone is at for a device, read anew only when somebody has committed since the last
-    /// call; nil when something has to be written before that can be said.
+    /// Returns the zone's head for a device, cached until another connection commits.
+    ///
+    /// Nil if only a write transaction can determine it, for instance after the schema changed.
     func head(of served: ServedSchema, for device: String?) async throws -> ZoneHead? {
         guard let file = state.withLock(\.file) else { return nil }
         return try await file.read { [self] db in

@@ -1,14 +1,14 @@
 import CSQLiteConfig
 
-/// How much of what a request may have to undo stays in memory.
+/// Raises the size up to which SQLite keeps statement journals in memory.
 ///
-/// Each request runs in a savepoint. Of every page that it changes SQLite first keeps the old
-/// content, 64 KiB of them in memory, which are 16 pages; a small change set changes some 25 of a
-/// zone's file, and from the first request on that has more, each page of the group goes to a
-/// temporary file: a fifth of the time that a small change set takes.
+/// Each request runs in a savepoint. SQLite saves the old content of every page that the request
+/// changes, up to 64 KiB (16 pages) in memory. A small change set changes some 25 pages of a zone's
+/// file. From the first request above the limit on, SQLite writes each page of the group to a
+/// temporary file, which costs a fifth of the time of a small change set.
 ///
-/// The setting is the process's, so it is a server's to make and not an app's, and it takes effect
-/// where nobody has used SQLite before.
+/// The setting applies to the whole process, so servers make it and apps do not. It takes effect
+/// only if the process has not used SQLite before.
 package enum StatementJournals {
     /// Less than SQLite's files take in one write, which is 128 KiB: more would fail as if the disk
     /// were full when the journal moves into its file.
@@ -16,7 +16,7 @@ package enum StatementJournals {
 
     /// Makes the setting, once.
     package static let keepInMemory: Void = {
-        // In a process that uses SQLite already, all is as it was.
+        // Has no effect in a process that already uses SQLite.
         _ = tidemark_keep_statement_journals(bytesInMemory)
     }()
 }

@@ -87,6 +87,8 @@ package enum ReduceCapture {
     }
 
     /// Captures evicted rows that no trigger captured, then returns ``pending(in:)``.
+    ///
+    /// Call this only while no other statement runs on the connection.
     package static func settled(_ schema: SyncSchema, in db: Database) throws -> ClosedRange<Int64>? {
         guard try pending(in: db) != nil else { return nil }
         try CaptureTables.captureLeftOver(schema, in: db)

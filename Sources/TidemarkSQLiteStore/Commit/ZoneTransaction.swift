@@ -14,7 +14,9 @@ package struct ZoneTransaction: StoreTransaction {
     package let now: Int64
     package let staged: StagedRequest
     private let hash: String
-    /// The hash of the schema's shape. Fingerprints are comparable under the same shape only.
+    /// The hash of the schema's shape.
+    ///
+    /// Fingerprints are comparable under the same shape only.
     let shape: String
 
     /// Wraps a connection that is inside an immediate transaction.

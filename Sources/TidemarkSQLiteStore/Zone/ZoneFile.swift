@@ -5,14 +5,14 @@ import TidemarkServer
 import TidemarkSQLite
 import TidemarkStore
 
-/// A zone's file while it is served: transactions on its tables as they are now.
+/// A zone's open file: runs transactions on the current version of its tables.
 ///
 /// SQLite runs on GRDB's own threads.
 final class ZoneFile: Sendable {
-    /// Makes a zone of the file in a transaction, or follows what was altered in it.
+    /// Adopts the file as a zone in a transaction, or follows a schema change in it.
     typealias Adopt = @Sendable (Database, Opening) throws -> ZoneAdoption
 
-    /// What is to be done to a zone once, when its server starts.
+    /// Options that apply once, when the server starts.
     struct Opening: Sendable {
         var renames: [ColumnRename] = []
         var policies: [String: ConflictPolicy] = [:]
@@ -23,9 +23,9 @@ final class ZoneFile: Sendable {
 
     /// Tables in the file that are not synced.
     let skippedTables: [String]
-    /// What became of the conflict policies when the file was opened.
+    /// The changes of conflict policies that opening the file made.
     let policyChanges: [PolicyChange]
-    /// What clients are told instead of the path.
+    /// The name in error messages to clients, which never see the path.
     private static let name = "the zone's file"
 
     private let pool: DatabasePool
@@ -35,7 +35,7 @@ final class ZoneFile: Sendable {
     private let adopt: Adopt
     private let served: Mutex<ServedSchema>
 
-    /// Opens a file, and adopts it when it is not a zone yet.
+    /// Opens a file, and adopts it if it is not a zone yet.
     init(
         path: String,
         schemaSQL: String?,
@@ -77,10 +77,10 @@ final class ZoneFile: Sendable {
         policyChanges = opened.adoption.policyChanges
     }
 
-    /// What the zone's tables are now.
+    /// The current schema of the zone's tables.
     var schema: SyncSchema { served.withLock(\.schema) }
 
-    /// Runs `body` in a transaction on the tables as they are now, which it may roll back.
+    /// Runs `body` in a transaction on the current tables; `body` may roll it back.
     func inTransaction<Result: Sendable>(
         _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> (Result, Database.TransactionCompletion)
     ) async throws -> Result {
@@ -105,11 +105,11 @@ final class ZoneFile: Sendable {
                     reached = completion == .commit ? try transaction.zone() : nil
                     return completion
                 }
-                // What went into a file that was taken away meanwhile is not acknowledged.
+                // Do not acknowledge a commit into a file that was moved or deleted meanwhile.
                 try self.place.requireUnmoved()
-                // What was altered counts as known only when following it is on disk.
+                // Publish the new schema only after its transaction is on disk.
                 if let followed { self.served.withLock { $0 = followed } }
-                // On the writer's own queue, hence in the order of the commits.
+                // Runs on the writer's queue, hence in commit order.
                 if let reached { self.committed(reached) }
             } catch { throw TidemarkError.typed(error, of: Self.name) }
             guard let result else {
@@ -123,12 +123,12 @@ final class ZoneFile: Sendable {
         }
     }
 
-    /// Runs `body` in a transaction on the tables as they are now, and commits it.
+    /// Runs `body` in a transaction on the current tables, and commits it.
     func committing<Result: Sendable>(_ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> Result)
         async throws -> Result
     { try await inTransaction { (try body($0, $1), .commit) } }
 
-    /// Reads beside whoever writes.
+    /// Reads concurrently with the writer.
     func reading<Result: Sendable>(_ body: @escaping @Sendable (Database) throws -> Result) async throws -> Result {
         do {
             try place.requireUnmoved()
@@ -136,7 +136,7 @@ final class ZoneFile: Sendable {
         } catch { throw TidemarkError.typed(error, of: Self.name) }
     }
 
-    /// Whether another program has written what nobody has taken in.
+    /// Whether another program has written changes that are not yet logged.
     func hasNews(_ watch: OutsideWatch) async throws -> Bool {
         do {
             try place.requireUnmoved()
@@ -145,7 +145,7 @@ final class ZoneFile: Sendable {
         } catch { throw TidemarkError.typed(error, of: Self.name) }
     }
 
-    /// What the zone is at for a device; nil when that has to be found out in a transaction.
+    /// Returns the zone's head for a device; nil if only a write transaction can determine it.
     func head(_ watch: OutsideWatch, for device: String?) async throws -> ZoneHead? {
         do {
             try place.requireUnmoved()
@@ -154,7 +154,7 @@ final class ZoneFile: Sendable {
         } catch { throw TidemarkError.typed(error, of: Self.name) }
     }
 
-    /// Consecutive change sets that end with the last of a range.
+    /// Returns consecutive change sets that end with the last of a range.
     func recent(_ range: ClosedRange<Int64>, bytesMax: Int) async throws -> [RecentChangeSet] {
         let served = served.withLock { $0 }
         return try await reading { db in
@@ -162,17 +162,17 @@ final class ZoneFile: Sendable {
         }
     }
 
-    /// Closes the file, whole by itself: all that was committed is in it, nothing in its `-wal`.
+    /// Moves all commits from the `-wal` into the file, and closes it.
     ///
     /// A file that was moved stays as it is, as SQLite leaves it: other programs may have written
     /// into it under its new name.
     ///
-    /// - Returns: Whether it is whole; not when another program reads it all the time, so that its
-    ///   latest commits are still in the `-wal`.
-    /// - Throws: ``TidemarkCore/TidemarkError``; closed it is all the same.
+    /// - Returns: Whether the file holds every commit. False if another program keeps reading it,
+    ///   so that the latest commits remain in the `-wal`.
+    /// - Throws: ``TidemarkCore/TidemarkError``; the file is closed nevertheless.
     func close() throws -> Bool {
         let outcome = Result { try moveLogIntoFile() }
-        // The writer's connection closes last, so that SQLite takes the side files away.
+        // The writer's connection closes last, so that SQLite removes the side files.
         pool.invalidateReadOnlyConnections()
         try pool.close()
         return try outcome.get()
