@@ -1,29 +1,28 @@
 public import GRDB
 public import TidemarkCore
 
-/// Capture: every change of a synced table is written down by the transaction that makes it.
+/// Change capture: triggers record every change of a synced table within the transaction that makes it.
 ///
-/// **The life of one `UPDATE cities SET name = 'Kiel' WHERE id = 7`, by whatever program:**
+/// **The steps of one `UPDATE cities SET name = 'Kiel' WHERE id = 7`, run by any program:**
 ///
-/// 1. The `BEFORE` trigger notes rows that a `REPLACE` may be about to evict: SQLite removes those
-///    without firing delete triggers unless `recursive_triggers` is on, which no other program's
-///    connection promises. A noted row that is gone, and whose deletion was not captured, was
-///    evicted; the `AFTER` trigger captures it then.
+/// 1. The `BEFORE` trigger copies the rows that a `REPLACE` may evict. SQLite deletes them without
+///    firing delete triggers unless `recursive_triggers` is on, which other programs do not
+///    guarantee. If a copied row is gone afterwards and no trigger captured its deletion, the
+///    `REPLACE` evicted it, and the `AFTER` trigger captures the deletion.
 /// 2. SQLite updates the row; foreign key actions on children fire the children's own triggers.
-/// 3. The `AFTER` trigger takes the next number of `tidemark_capture`, with the revision that the
-///    file was at, and writes the whole row, old and new, into `tidemark_capture_cities`. Its
-///    columns have no type, so each value stays what it is: no JSON yet, hence no trouble with
-///    blobs, doubles or NUL characters.
-/// 4. COMMIT makes the edit and its capture durable together; ROLLBACK, or a crash, takes back
-///    both.
-/// 5. Later the engine reduces what was captured: first old row against last new row of each
-///    record.
+/// 3. The `AFTER` trigger inserts into `tidemark_capture`, which assigns the next sequence number
+///    and stores the file's revision, and writes the whole old and new row into
+///    `tidemark_capture_cities`. The columns of that table have no type, so each value keeps its
+///    own: there is no JSON yet, hence no loss with blobs, doubles or NUL characters.
+/// 4. COMMIT makes the edit and its capture durable together; ROLLBACK or a crash undoes both.
+/// 5. Later the engine coalesces the captured changes: it compares the first old row of each
+///    record with its last new row.
 ///
-/// While the engine itself applies changes it sets `tidemark_state.applying`, and the triggers stay
-/// silent. The SQL uses no functions of ours, so the sqlite3 shell or Python is captured like the
-/// app.
+/// While the engine applies changes, it sets `tidemark_state.applying`, and the triggers capture
+/// nothing. The triggers use no custom SQL functions, so they capture writes of the sqlite3 shell
+/// or Python like those of the app.
 public enum CaptureTables {
-    /// The tables of capture that exist once a file.
+    /// Creates the capture tables that exist once per file.
     package static let commonSQL = """
         CREATE TABLE IF NOT EXISTS tidemark_state (
             id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -38,8 +37,7 @@ public enum CaptureTables {
         );
         """
 
-    /// Makes the tables and triggers that capture the changes of `schema`, where they are not there
-    /// already, and removes the triggers of tables that are not in it.
+    /// Creates missing capture tables and triggers for `schema`, and drops triggers of other tables.
     ///
     /// With `guardsNewIds`, new integer ids must be temporary, as on a device.
     public static func install(_ schema: SyncSchema, guardsNewIds: Bool, in db: Database) throws {
@@ -51,10 +49,10 @@ public enum CaptureTables {
         }
     }
 
-    /// The names of captured tables whose triggers have vanished: somebody rebuilt the tables, and
-    /// what was written since then was not captured.
+    /// Returns the captured tables without capture triggers: another program dropped and recreated them.
     ///
-    /// The triggers of a table that was renamed are still there, and on that one.
+    /// Later writes to such a table were not captured. A renamed table keeps its triggers under its
+    /// new name.
     package static func rebuilt(_ schema: SyncSchema, in db: Database) throws -> [String] {
         let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table'")
         let triggers = try Row.fetchAll(db, sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'")
@@ -67,17 +65,17 @@ public enum CaptureTables {
         }.map(\.name)
     }
 
-    /// What the names of the triggers begin with.
+    /// The prefixes of trigger names.
     private static let labels = [
         "before_insert", "before_update", "after_insert", "after_update", "after_delete", "evicted_insert",
         "evicted_update", "evicted_delete", "guard_key",
     ].map { "tidemark_\($0)_" }
 
-    /// Makes the tables and triggers of a table.
+    /// Creates the capture tables and triggers of one table.
     ///
-    /// A trigger that is on another table, which had this one's name before, is made anew here.
+    /// A trigger that moved to another table with a rename is recreated on this one.
     ///
-    /// - Returns: The names of the triggers that it has.
+    /// - Returns: The names of the table's triggers.
     private static func install(_ table: SyncedTable, guardsNewIds: Bool, in db: Database) throws -> [String] {
         try install(shadow(table), "seq INTEGER PRIMARY KEY, kind", shadowColumns(table), in: db)
         let capture = try triggers(of: table, guardsNewIds: guardsNewIds, in: db)
@@ -95,7 +93,7 @@ public enum CaptureTables {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
             try db.execute(sql: trigger.sql)
         }
-        // Without the triggers, notes did not follow their rows.
+        // Without the triggers, copied rows did not follow updates: they are stale.
         if !changed.isEmpty { try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))") }
         return triggers.map(\.name)
     }
@@ -116,7 +114,7 @@ public enum CaptureTables {
         )
     }
 
-    /// Makes the indexes by which notes are found, and removes others.
+    /// Creates the indexes for looking up copied rows, and drops all others.
     private static func installIndexes(_ capture: CaptureTriggers, of table: SyncedTable, in db: Database) throws {
         let notes = evicted(table)
         let wanted = capture.noteIndexes.enumerated().map { number, columns in
@@ -141,10 +139,9 @@ public enum CaptureTables {
         for sql in wanted where !standing.contains(sql) { try db.execute(sql: sql) }
     }
 
-    /// Captures the rows that were evicted by writes which did not come to their end: their own
-    /// row went with what they evicted.
+    /// Captures evicted rows that no `AFTER` trigger captured, because the evicting write did not finish.
     ///
-    /// Called while no other statement runs, by who is about to reduce what was captured.
+    /// Call this before coalescing captured changes, and only while no other statement runs.
     package static func captureLeftOver(_ schema: SyncSchema, in db: Database) throws {
         for table in try captured(schema, in: db) {
             let hasNotes = try Bool.fetchOne(
@@ -156,13 +153,13 @@ public enum CaptureTables {
         }
     }
 
-    /// The tables of which something was captured.
+    /// The tables with captured changes.
     private static func captured(_ schema: SyncSchema, in db: Database) throws -> [SyncedTable] {
         try String.fetchAll(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture ORDER BY tbl"))
             .compactMap { schema.byName[$0] }
     }
 
-    /// Forgets all notes: rows are about to change, or have changed, without being captured.
+    /// Deletes all copies of rows that a `REPLACE` may evict, because rows change without capture.
     package static func forgetNotes(in db: Database) throws {
         let tables = try String.fetchAll(
             db.cachedStatement(
@@ -175,7 +172,7 @@ public enum CaptureTables {
         for table in tables { try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(table))").execute() }
     }
 
-    /// The unique indexes of a table, apart from those on expressions alone.
+    /// Reads the unique indexes of a table, except those on expressions only.
     private static func uniqueIndexes(of table: SyncedTable, in db: Database) throws -> [CaptureTriggers.UniqueIndex] {
         let indexes = try Row.fetchAll(
             db,
@@ -196,9 +193,9 @@ public enum CaptureTables {
         }
     }
 
-    /// Makes a table of captured rows, or gives it the columns that the synced table has gained.
+    /// Creates a table of captured rows, or adds the columns that the synced table has gained.
     ///
-    /// What it holds stays: it is the outbox of edits that were not drained yet.
+    /// Its rows stay: they are edits that the device has not drained into its outbox yet.
     private static func install(_ table: String, _ head: String, _ columns: [String], in db: Database) throws {
         let name = SQLText.name(table)
         try db.execute(sql: "CREATE TABLE IF NOT EXISTS \(name) (\(head), \(SQLText.names(columns)))")
@@ -207,10 +204,10 @@ public enum CaptureTables {
         for column in missing { try db.execute(sql: "ALTER TABLE \(name) ADD COLUMN \(SQLText.name(column))") }
     }
 
-    /// Follows columns that were renamed, by former name: SQLite has rewritten the triggers, which
-    /// still write under the old names.
+    /// Renames the capture columns of renamed columns; `columns` maps old names to new ones.
     ///
-    /// What was captured stays.
+    /// SQLite rewrites the triggers on a rename, but they still write to the old capture columns.
+    /// Captured rows stay.
     package static func rename(_ columns: [String: String], of table: SyncedTable, in db: Database) throws {
         let rows = [(shadow(table), ["old_", "new_"]), (evicted(table), ["old_"])]
         for (name, sides) in rows {
@@ -230,7 +227,7 @@ public enum CaptureTables {
         }
     }
 
-    /// Gives the rows that wait in a shadow the value of a column which it has only now.
+    /// Backfills a new column in the captured rows of a table; `value` is canonical JSON.
     package static func fill(_ column: String, _ value: String, of table: SyncedTable, in db: Database) throws {
         for (side, kind) in [("old_", "insert"), ("new_", "delete")] {
             try db.execute(
@@ -243,7 +240,7 @@ public enum CaptureTables {
         }
     }
 
-    /// Removes what a table has no triggers for any more.
+    /// Drops the capture tables of a table that has no triggers any more.
     package static func forget(_ table: String, in db: Database) throws {
         for prefix in ["tidemark_capture_", "tidemark_evicted_"] {
             try db.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(prefix + table))")
@@ -255,9 +252,9 @@ public enum CaptureTables {
         ["old_", "new_"].flatMap { side in table.columns.map { side + $0.name } }
     }
 
-    /// The name of the table that keeps the captured rows of a table.
+    /// The name of the table with the captured rows of a table.
     package static func shadow(_ table: SyncedTable) -> String { "tidemark_capture_\(table.name)" }
 
-    /// The name of the table that keeps rows which a `REPLACE` may be about to evict.
+    /// The name of the table with copies of rows that a `REPLACE` may evict.
     static func evicted(_ table: SyncedTable) -> String { "tidemark_evicted_\(table.name)" }
 }
