@@ -8,21 +8,23 @@ import TidemarkStore
 
 /// Zones in a PostgreSQL database: the store for production.
 ///
-/// The shell around ``PostgresTransaction`` and the handler. It holds no state that another node
-/// would miss: any number of stores, in any number of processes, serve one database. Commits are
-/// durable before the answer leaves; libpq runs on threads of its own. Safe to use from any task.
+/// This is the async shell around ``PostgresTransaction`` and the handler. It holds no state that
+/// other nodes need: any number of stores, in any number of processes, can serve one database.
+/// Commits are durable before the answer leaves. libpq runs on threads of its own. Safe to use from
+/// any task.
 public final class PostgresStore: SyncService {
-    /// How a store is opened.
+    /// Options for opening a store.
     public typealias Options = PostgresStoreOptions
 
-    /// Whom the store tells what it commits, and what other nodes and programs have committed.
+    /// Announces commits of this store, of other nodes and of other programs to listeners.
     public let fanOut: FanOut
-    /// What was made of a schema that had more than the database: `table medal`, `column
-    /// team.town`.
+    /// Tables and columns that the store created because the database lacked them.
+    ///
+    /// For example `table medal` or `column team.town`.
     public var made: [String] { zones.made }
-    /// What became of the conflict policies when the store was opened.
+    /// The changes of conflict policies that opening the store made.
     public var policyChanges: [PolicyChange] { zones.policyChanges }
-    /// What the zones' tables are.
+    /// The current schema of the zones' tables.
     public var schema: SyncSchema { zones.served.schema }
 
     private let options: Options
@@ -35,9 +37,9 @@ public final class PostgresStore: SyncService {
     private let pulls: Pulls
     private let snapshots: ZoneSnapshots
 
-    /// Opens a database, and makes it ready when it is not served yet.
+    /// Opens a database, and prepares it if no store has served it yet.
     ///
-    /// `metrics` are told of every commit.
+    /// `metrics` records every commit.
     ///
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, or
     ///   ``TidemarkCore/TidemarkError``.
@@ -72,7 +74,7 @@ public final class PostgresStore: SyncService {
         announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
     }
 
-    /// Answers one round of synchronisation; what the answer acknowledges is on disk.
+    /// Answers one sync request; every change set that the answer acknowledges is on disk.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
         let request = ZoneRequest(.sync, body: body)
@@ -89,26 +91,25 @@ public final class PostgresStore: SyncService {
         try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in result.map(\.body) }
     }
 
-    /// What is new for a device that has the rows of a tag.
+    /// Answers a conditional GET: the news for a device whose rows match a tag.
     public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
         try await pulls.news(zone: zone, device: device, since: tag)
     }
 
-    /// Whether a request is to be held for news.
+    /// Decides whether to hold a request until there is news.
     public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
         if let held = try await pulls.hold(body, zone: zone) { return held.hold }
         let handler = handler
         return try await zones.inTransaction(zone) { try handler.hold(body, in: $0) }
     }
 
-    /// What a zone is at.
+    /// Reads a zone's current epoch and revision.
     public func latest(zone: String) async throws -> ZoneRevision { try await zones.position(of: zone).revision }
 
-    /// Looks what other nodes have committed and other programs have written, should a notification
-    /// have been lost.
+    /// Checks for commits of other nodes and writes of other programs, in case a notification was lost.
     public func look(zone: String) async throws {
         let position = try await zones.position(of: zone)
-        // Altered tables are everybody's: one zone asks for all.
+        // All zones share the tables, so only one zone checks for altered tables.
         let asks = (fanOut.zones.min() ?? zone) == zone
         let isAltered = asks ? try await zones.isAltered() : false
         if position.hasOutside || isAltered {
@@ -118,22 +119,21 @@ public final class PostgresStore: SyncService {
         }
     }
 
-    /// Compares ranges of a device's rows with the zone's.
+    /// Compares the fingerprints of ranges of a device's rows with the zone's.
     public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
     }
 
-    /// A snapshot of the zone at its latest revision, built when there is none yet; with `base`, a
-    /// delta where that is less.
+    /// Returns a snapshot of the zone at its latest revision, and builds it if there is none yet.
     ///
-    /// For whoever has nothing an older one will do, within
-    /// ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
+    /// With `base`, returns a delta instead if that is smaller. A new device may get an older
+    /// snapshot, within ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
     public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
         let behind = base == .nothing ? options.limits.snapshotRevisionsBehindMax : 0
         for _ in 0..<ZoneConnections.attemptsMax {
             let state = try await zones.inTransaction(zone) { transaction in
                 try transaction.absorbOutsideChanges()
-                // The snapshot carries it; kept, so that it is computed at most once.
+                // The snapshot contains the fingerprint; storing it here avoids computing it again.
                 _ = try transaction.fingerprint(at: transaction.state.revision)
                 return transaction.state
             }
@@ -149,7 +149,7 @@ public final class PostgresStore: SyncService {
         throw ZoneConnections.busy
     }
 
-    /// A file of what has changed since; nil where all rows are better.
+    /// Returns a delta file of the changes since `base`; nil if a full snapshot is better.
     private func delta(since base: DeltaBase, at state: ZoneState, _ zone: String) async throws -> SnapshotFile? {
         guard base.epoch == state.epoch, base.schema == state.schema, base.revision < state.revision else { return nil }
         return try await snapshots.cache(of: zone).delta(since: base.revision, at: state) { [zones] path in
@@ -159,15 +159,15 @@ public final class PostgresStore: SyncService {
         }
     }
 
-    /// The snapshot of a tag, if this node still has it.
+    /// Returns the snapshot of a tag, if this node still has it.
     public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
         await snapshots.snapshot(zone: zone, tag: tag)
     }
 
-    /// Tells that nobody reads the snapshot any more.
+    /// Releases a snapshot after its reader is done.
     public func releaseSnapshot(_ snapshot: SnapshotFile) async { await snapshots.release(snapshot) }
 
-    /// The statements that make the zone's tables, as JSON.
+    /// Returns the zone's schema as JSON: its hash, its shape and the statements that create its tables.
     public func schema(zone: String) async throws -> [UInt8] {
         try await zones.inTransaction(zone) { transaction in
             let served = transaction.served
@@ -197,12 +197,12 @@ public final class PostgresStore: SyncService {
     /// The latest revision and epoch of a zone, for people and logs.
     public func state(zone: String) async throws -> ZoneState { try await zones.inTransaction(zone) { $0.state } }
 
-    /// Removes the files that the store made; nothing may be in flight.
+    /// Closes the connections and removes the store's files; no request may be in flight.
     public func close() async {
         zones.close()
         await snapshots.clear()
     }
 
-    /// Whether requests can be answered: asks the database for a zone.
+    /// Checks that the store can answer requests: queries the database for a zone.
     public func probe() async throws { try await zones.probe() }
 }

@@ -1,10 +1,10 @@
 package import GRDB
 import TidemarkCore
 
-/// Turns many staged change sets into one that has the same outcome: the last state of each record.
+/// Coalesces many staged change sets into one with the same outcome: the last state of each record.
 ///
-/// A device applies an answer in one transaction, so nobody sees the states in between. Its cost
-/// depends on the records that changed, not on how many change sets changed them.
+/// A device applies an answer in one transaction, so no reader sees the states in between. The cost
+/// depends on the number of changed records, not on the number of change sets.
 package enum Coalesce {
     /// Stages the sum of the change sets numbered in a JSON array as change set `target`.
     package static func merge(_ ords: [Int], into target: Int, in db: Database) throws {
