@@ -3,31 +3,36 @@ public import Logging
 public import TidemarkCore
 package import TidemarkStore
 
-/// What a store is opened with.
+/// Options for opening a ``PostgresStore``.
 public struct PostgresStoreOptions: Sendable {
     /// The database: a URL or a `key=value` list, by libpq's rules.
     public var address: String
-    /// Statements in SQLite's words that make the tables, and those tables and columns that the
-    /// database does not have yet.
+    /// SQL statements in SQLite's dialect that declare the tables.
+    ///
+    /// The store creates the tables and columns that the database does not have yet.
     public var schemaSQL: String?
-    /// An SQLite file whose tables and rows are copied when the database is not served yet;
-    /// later, those tables and columns that it has more.
+    /// An SQLite file whose tables and rows the store copies if no store has served the database yet.
+    ///
+    /// Later, the store adds only the tables and columns that the database lacks.
     public var filePath: String?
-    /// Whether the tables that are there are taken, when the database is not served yet.
+    /// Whether to adopt existing tables, if no store has served the database yet.
     public var adopts = false
-    /// With ``adopts``, the column that holds the zone, first in every key; nil: all rows are
-    /// of the zone `main`.
+    /// With ``adopts``, the zone column, which is the first in every key.
+    ///
+    /// Nil: all rows belong to the zone `main`.
     public var zoneColumn: String?
     /// Tables to leave alone.
     public var excluding: Set<String> = []
-    /// PostgreSQL's schema in which the tables are.
+    /// The PostgreSQL schema that contains the tables.
     public var namespace = "public"
-    /// The zones that are to be there.
+    /// The zones to create if they do not exist.
     public var zones = ["main"]
     /// A random id for new histories.
     public var newEpoch: UUID
-    /// The database came back from a backup, so what devices know of its later revisions is
-    /// void: the zones go on as other histories.
+    /// Whether the database was restored from a backup.
+    ///
+    /// The zones then start new histories, because devices may know revisions that the backup does
+    /// not have.
     public var isRestored = false
     /// Conflict policies to change, by table and by `table.column`.
     ///
@@ -37,20 +42,20 @@ public struct PostgresStoreOptions: Sendable {
     public var limits = Limits.standard
     /// How long a request waits for a row that another program holds, in milliseconds.
     public var rowPatience = 1_000
-    /// The most connections.
+    /// The maximum number of connections.
     public var connectionsMax = 8
-    /// Where snapshots are built: a folder of this process's machine.
+    /// The local folder in which the store builds snapshots.
     public var folder = NSTemporaryDirectory()
-    /// Told what the database says when it fails, which clients are not.
+    /// Logs the database's error messages, which clients never see.
     public var logger = Logger(label: "tidemark.postgres")
     /// The wall clock, in milliseconds since 1970; nil for the system's.
     public var now: (@Sendable () -> Int64)?
-    /// A cache that the nodes share.
+    /// A cache of change sets that the nodes share.
     package var shared: (any SharedChangeSets)?
-    /// How the nodes tell each other what they commit; nil: by PostgreSQL's notifications.
+    /// Announces commits between nodes; nil for PostgreSQL's notifications.
     package var bus: (any NodeBus)?
 
-    /// Options with the standard values.
+    /// Creates options with the standard values.
     public init(address: String, newEpoch: UUID) {
         self.address = address
         self.newEpoch = newEpoch

@@ -3,16 +3,16 @@ import TidemarkCore
 import TidemarkSQLite
 import TidemarkStore
 
-/// A committed change set as the log has it, beside the hash that its commit left.
+/// A log entry: a committed change set and the chain hash that its commit stored.
 struct LogEntry {
     let revision: Int64
-    /// Who made it; nil for a program on the server.
+    /// The device that made it; nil for a program on the server.
     let device: String?
-    /// The hash of the history up to here; empty in what versions wrote that had none.
+    /// The hash of the history up to this entry; empty in entries of versions without hashes.
     let chain: String
-    /// The hash of the history before; nil when it is not known.
+    /// The hash of the history before this entry; nil if unknown.
     let previous: String?
-    /// The change set, JSON; empty when compaction has taken it away.
+    /// The change set as JSON; empty after compaction.
     let body: String
 
     /// The columns that ``init(_:in:)`` reads: of `tidemark_revision AS r`, joined with
@@ -22,10 +22,10 @@ struct LogEntry {
         coalesce(nullif(p.chain, ''),
             iif(r.revision - 1 <= (SELECT adopted FROM tidemark_zone), '', NULL)) AS previous
         """
-    /// Joins the entry before.
+    /// Joins the previous entry.
     static let previousEntry = "LEFT JOIN tidemark_revision AS p ON p.revision = r.revision - 1"
 
-    /// Reads an entry, whole.
+    /// Reads an entry with its whole text.
     init(_ row: Row, in db: Database) throws {
         revision = try row.value("revision")
         device = try row.value("device")
@@ -34,7 +34,7 @@ struct LogEntry {
         body = try RevisionText.whole(row.value("body") ?? "", row.value("rest"), of: revision, in: db)
     }
 
-    /// Whether the change set is the one that was committed, as far as its hash can tell.
+    /// Whether the chain hash matches the change set; without a hash, any change set that is not empty passes.
     var isAuthentic: Bool {
         guard !chain.isEmpty, let previous else { return !body.isEmpty }
         return chain == RecentChangeSet.chain(after: previous, revision: revision, device: device, body: body)
