@@ -190,7 +190,8 @@ extension IntegrationTests {
 
         // MARK: The device
 
-        @Test func `A10 A12 A15: twenty kills of a sync, ever later in its life, lose and double nothing`() async throws
+        @Test func `A10 A12 A15 D5: twenty kills of a sync, ever later in its life, lose and double nothing`()
+            async throws
         {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
