@@ -11,7 +11,7 @@ import TidemarkStore
 /// file share a transaction and its flush to the disk (``TidemarkServer/GroupCommitter``).
 ///
 /// Opened on an existing file, the store adopts its tables and rows. Commits are durable
-/// (`synchronous = FULL`) before the answer leaves. SQLite runs on GRDB's own threads, never on the
+/// (`synchronous = EXTRA`) before the answer leaves. SQLite runs on GRDB's own threads, never on the
 /// cooperative pool. Safe to use from any task.
 public final class EmbeddedStore: SyncService {
     /// The current schema of the zone's tables.
